@@ -1,0 +1,44 @@
+// All algorithms, as data. Adding one: its file, a row in registry.cpp, its line in CMakeLists.txt, its row in the docs.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "collectives/collective.hpp"
+#include "collectives/schedule.hpp"
+
+namespace ucxring {
+
+/// What a builder needs to know.
+struct GroupShape {
+  Rank rank;
+  int world_size = 1;
+  Rank root{0};
+};
+
+struct Algorithm {
+  Collective collective;
+  std::string_view name;     ///< as in `UCXRING_ALGORITHM`: "ring"
+  std::string_view summary;  ///< one line for the docs and the tuning table
+  Schedule (*build)(const GroupShape& shape);
+  bool (*supports)(int world_size);  ///< world sizes it is defined for (size 1 is handled before)
+};
+
+/// Every algorithm; tests, benchmarks and documentation iterate this.
+[[nodiscard]] std::span<const Algorithm> algorithms() noexcept;
+
+/// The algorithm `name` of `collective`, null when there is none.
+[[nodiscard]] const Algorithm* find_algorithm(Collective collective, std::string_view name) noexcept;
+
+/// The algorithm for an operation of `bytes` bytes (the larger of input and output) in a group of `world_size`,
+/// honouring `preference` in the grammar of `UCXRING_ALGORITHM`
+/// ("all_reduce:ring,tree;broadcast:^chain", `^` excludes). A pure function: all ranks choose alike.
+/// Throws `Error` (invalid_argument) for a preference that names something unknown or leaves nothing.
+[[nodiscard]] const Algorithm& choose_algorithm(Collective collective, std::size_t bytes, int world_size,
+                                                std::string_view preference);
+
+/// Checks the grammar and the names of a preference without choosing. Throws as above.
+void check_preference(std::string_view preference);
+
+}  // namespace ucxring
