@@ -90,8 +90,8 @@ class Tag {
 using Stamp = std::uint64_t;
 
 /// Consumer of a message's bytes where they lie. `apply` is called from `Context::progress()`, one or more times,
-/// with consecutive ranges that cover the message exactly once; `bytes` is readable only during the call. It must
-/// neither block nor call the transport.
+/// with consecutive ranges that cover the message exactly once and whose offsets are multiples of 64 bytes; `bytes` is
+/// readable only during the call. It must neither block nor call the transport.
 struct Sink {
   void (*apply)(void* context, std::size_t offset, std::span<const std::byte> bytes) = nullptr;
   void* context = nullptr;

@@ -1,0 +1,118 @@
+// The progress engine: who drives the contexts of a process, and how waiting threads sleep.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "transport/base/descriptor.hpp"
+#include "transport/transport.hpp"
+
+namespace ucxring {
+
+/// Something with operations in flight: a group. All calls are made by the thread that holds the engine's baton.
+class Driven {
+ public:
+  virtual ~Driven() = default;
+  /// Moves whatever can move; true when anything did.
+  virtual bool advance(Time now) = 0;
+  /// When `advance` must be called even if nothing moves (deadlines); `Time::max()` for never.
+  [[nodiscard]] virtual Time next_deadline() const noexcept = 0;
+  /// Whether operations are in flight.
+  [[nodiscard]] virtual bool busy() const noexcept = 0;
+};
+
+/// Drives contexts and groups. The thread that waits for an operation drives; when nobody waits, one background thread
+/// does; when nothing happens, everybody sleeps in the kernel. Thread-safe.
+class Engine {
+ public:
+  struct Options {
+    std::chrono::microseconds spin{50};  ///< longest busy wait before a waiter sleeps; it adapts below that
+    bool background = true;              ///< false: progress only while somebody waits (simulator, tests)
+  };
+
+  explicit Engine(Options options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// The engine that all groups of this process share. Its background thread ends at process exit. The options of the
+  /// first call count.
+  [[nodiscard]] static Engine& process(Options options);
+
+  /// The right to drive and to call transports. Release it before anything that may block or run user code.
+  class Baton {
+   public:
+    explicit Baton(Engine& engine);
+
+   private:
+    std::unique_lock<std::mutex> lock_;
+  };
+  [[nodiscard]] Baton take_baton() { return Baton(*this); }
+
+  /// Adds and removes what is driven. The context is polled as long as a group on it is attached.
+  void attach(Driven& driven, std::shared_ptr<Context> context);
+  void detach(Driven& driven);
+
+  /// Makes sure somebody drives soon: call after starting work that nobody waits for. Not with the baton held.
+  void kick();
+
+  /// Drives, or sleeps while another thread drives, until `done` or the time `until` of `clock` (null: steady clock).
+  /// Returns whether `done`. Runs the interrupt check at least every 50 ms and lets its exception out.
+  bool wait(const std::atomic<bool>& done, Time until, const Context* clock = nullptr);
+
+  /// One poll of everything; true when something moved. For tests and for callers that poll.
+  bool poll();
+
+  /// Called by waiting threads without any lock held, to notice Ctrl-C; may throw. Null removes it. Process-wide.
+  using InterruptCheck = void (*)();
+  static void set_interrupt_check(InterruptCheck check) noexcept;
+
+ private:
+  struct Polled {
+    std::shared_ptr<Context> context;
+    int groups;
+  };
+  struct Attached {
+    Driven* driven;
+    Context* context;
+  };
+
+  bool drive_once();
+  bool arm_all();
+  void sleep(Time until);
+  void drive(const std::atomic<bool>& done, Time until, const Context* clock);
+  void sleep_while_driven(const std::atomic<bool>& done, Time until, const Context* clock);
+  void wake_sleepers();
+  void run_background();
+  void nap();
+  void stop_background();
+  [[nodiscard]] Time earliest_deadline();
+
+  Options options_;
+  Descriptor wake_event_;
+
+  std::mutex baton_;
+  std::atomic<int> contenders_{0};
+  std::vector<Polled> contexts_;     // under baton_
+  std::vector<Attached> attached_;   // under baton_
+
+  std::atomic<bool> driving_{false};  // a waiting thread is the driver
+  std::atomic<std::uint64_t> drives_{0};
+  std::atomic<int> sleepers_{0};
+  std::mutex sleep_mutex_;
+  std::condition_variable sleep_changed_;
+  std::atomic<std::int64_t> spin_ns_;
+
+  std::mutex background_mutex_;
+  std::condition_variable background_changed_;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> kicked_{false};
+  std::atomic<bool> background_polling_{false};
+  std::thread background_;
+};
+
+}  // namespace ucxring
