@@ -21,7 +21,7 @@ std::string_view to_string(ErrorCode code) noexcept {
   return "unknown";
 }
 
-Status::Status(ErrorCode code, std::string message, int peer, std::source_location where)
+Status::Status(ErrorCode code, std::string message, int peer, SourceLocation where)
     : info_(std::make_shared<const Info>(Info{code, peer, std::move(message), where})) {}
 
 void Status::throw_if_error() const {
@@ -32,7 +32,7 @@ Error::Error(Status status)
     : std::runtime_error(fmt::format("[{}] {}", to_string(status.code()), status.message())),
       status_(std::move(status)) {}
 
-Error::Error(ErrorCode code, std::string message, int peer, std::source_location where)
+Error::Error(ErrorCode code, std::string message, int peer, SourceLocation where)
     : Error(Status(code, std::move(message), peer, where)) {}
 
 }  // namespace ucxring

@@ -3,10 +3,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+
+#include "transport/base/source_location.hpp"
 
 namespace ucxring {
 
@@ -34,7 +35,7 @@ class [[nodiscard]] Status {
 
   /// A failure. `peer` is the rank the failure concerns, -1 when none; `message` says who, whom, what and the remedy.
   Status(ErrorCode code, std::string message, int peer = -1,
-         std::source_location where = std::source_location::current());
+         SourceLocation where = SourceLocation::current());
 
   [[nodiscard]] bool ok() const noexcept { return info_ == nullptr; }
   [[nodiscard]] ErrorCode code() const noexcept { return info_ ? info_->code : ErrorCode::ok; }
@@ -42,8 +43,8 @@ class [[nodiscard]] Status {
   [[nodiscard]] std::string_view message() const noexcept {
     return info_ ? std::string_view(info_->message) : std::string_view();
   }
-  [[nodiscard]] std::source_location where() const noexcept {
-    return info_ ? info_->where : std::source_location();
+  [[nodiscard]] SourceLocation where() const noexcept {
+    return info_ ? info_->where : SourceLocation();
   }
 
   /// Throws `Error` when this is a failure.
@@ -54,7 +55,7 @@ class [[nodiscard]] Status {
     ErrorCode code;
     int peer;
     std::string message;
-    std::source_location where;
+    SourceLocation where;
   };
   std::shared_ptr<const Info> info_;
 };
@@ -64,7 +65,7 @@ class Error : public std::runtime_error {
  public:
   explicit Error(Status status);
   Error(ErrorCode code, std::string message, int peer = -1,
-        std::source_location where = std::source_location::current());
+        SourceLocation where = SourceLocation::current());
 
   [[nodiscard]] ErrorCode code() const noexcept { return status_.code(); }
   [[nodiscard]] int peer() const noexcept { return status_.peer(); }
