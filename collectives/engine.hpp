@@ -13,7 +13,8 @@
 
 namespace ucxring {
 
-/// Something with operations in flight: a group. All calls are made by the thread that holds the engine's baton.
+/// Something with operations in flight: a group. All calls are made by the thread that holds the engine's
+/// baton.
 class Driven {
  public:
   virtual ~Driven() = default;
@@ -25,8 +26,8 @@ class Driven {
   [[nodiscard]] virtual bool busy() const noexcept = 0;
 };
 
-/// Drives contexts and groups. The thread that waits for an operation drives; when nobody waits, one background thread
-/// does; when nothing happens, everybody sleeps in the kernel. Thread-safe.
+/// Drives contexts and groups. The thread that waits for an operation drives; when nobody waits, one
+/// background thread does; when nothing happens, everybody sleeps in the kernel. Thread-safe.
 class Engine {
  public:
   struct Options {
@@ -39,8 +40,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// The engine that all groups of this process share. Its background thread ends at process exit. The options of the
-  /// first call count.
+  /// The engine that all groups of this process share. Its background thread ends at process exit. The
+  /// options of the first call count.
   [[nodiscard]] static Engine& process(Options options);
 
   /// The right to drive and to call transports. Release it before anything that may block or run user code.
@@ -57,17 +58,20 @@ class Engine {
   void attach(Driven& driven, std::shared_ptr<Context> context);
   void detach(Driven& driven);
 
-  /// Makes sure somebody drives soon: call after starting work that nobody waits for. Not with the baton held.
+  /// Makes sure somebody drives soon: call after starting work that nobody waits for. Not with the baton
+  /// held.
   void kick();
 
-  /// Drives, or sleeps while another thread drives, until `done` or the time `until` of `clock` (null: steady clock).
-  /// Returns whether `done`. Runs the interrupt check at least every 50 ms and lets its exception out.
+  /// Drives, or sleeps while another thread drives, until `done` or the time `until` of `clock` (null: steady
+  /// clock). Returns whether `done`. Runs the interrupt check at least every 50 ms and lets its exception
+  /// out.
   bool wait(const std::atomic<bool>& done, Time until, const Context* clock = nullptr);
 
   /// One poll of everything; true when something moved. For tests and for callers that poll.
   bool poll();
 
-  /// Called by waiting threads without any lock held, to notice Ctrl-C; may throw. Null removes it. Process-wide.
+  /// Called by waiting threads without any lock held, to notice Ctrl-C; may throw. Null removes it.
+  /// Process-wide.
   using InterruptCheck = void (*)();
   static void set_interrupt_check(InterruptCheck check) noexcept;
 
@@ -81,9 +85,19 @@ class Engine {
     Context* context;
   };
 
+  /// A place where a thread sleeps in the kernel and can be woken.
+  struct Bed {
+    Descriptor event;
+    std::atomic<bool> occupied{false};
+    void wake() noexcept;
+  };
+
   bool drive_once();
   bool arm_all();
-  void sleep(Time until);
+  bool skip_virtual_time(Time until);
+  bool busy();
+  void sleep(Bed& bed, Time until);
+  void adapt_spin(std::int64_t spin, Duration slept) noexcept;
   void drive(const std::atomic<bool>& done, Time until, const Context* clock);
   void sleep_while_driven(const std::atomic<bool>& done, Time until, const Context* clock);
   void wake_sleepers();
@@ -93,12 +107,13 @@ class Engine {
   [[nodiscard]] Time earliest_deadline();
 
   Options options_;
-  Descriptor wake_event_;
+  Bed driver_bed_;
+  Bed background_bed_;
 
   std::mutex baton_;
   std::atomic<int> contenders_{0};
-  std::vector<Polled> contexts_;     // under baton_
-  std::vector<Attached> attached_;   // under baton_
+  std::vector<Polled> contexts_;    // under baton_
+  std::vector<Attached> attached_;  // under baton_
 
   std::atomic<bool> driving_{false};  // a waiting thread is the driver
   std::atomic<std::uint64_t> drives_{0};
@@ -111,7 +126,6 @@ class Engine {
   std::condition_variable background_changed_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> kicked_{false};
-  std::atomic<bool> background_polling_{false};
   std::thread background_;
 };
 

@@ -30,6 +30,9 @@ class Context {
 
   /// Current time: the steady clock, or virtual time.
   [[nodiscard]] virtual Time now() const noexcept { return std::chrono::steady_clock::now(); }
+
+  /// Moves virtual time on to `time` when no event is left before it; false where time passes by itself.
+  virtual bool skip_to(Time /*time*/) { return false; }
 };
 
 /// Receiver of what a transport learns outside of posted operations. Called from `Context::progress()`; it may post

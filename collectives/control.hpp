@@ -1,0 +1,36 @@
+// Control messages between the members of a group: failures, and who has arrived.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/types.hpp"
+
+namespace ucxring {
+
+/// What one rank tells another beside data.
+struct ControlMessage {
+  enum class Kind : std::uint8_t {
+    failure,  ///< the sender's group has failed: `code`, `peer`, `text`
+    query,    ///< asks for an `answer` about operation `sequence`
+    answer,   ///< `sequence`: newest operation started, `completed`: newest of which all before it are
+              ///< complete too
+  };
+  Kind kind = Kind::query;
+  ErrorCode code = ErrorCode::ok;
+  std::int32_t peer = -1;
+  std::uint64_t sequence = 0;
+  std::uint64_t completed = 0;
+  std::string text;
+};
+
+/// Wire form, at most `Endpoint::kMaxControlBytes`; longer texts are cut.
+[[nodiscard]] std::vector<std::byte> encode(const ControlMessage& message);
+
+/// Nothing for malformed input.
+[[nodiscard]] std::optional<ControlMessage> decode(std::span<const std::byte> wire);
+
+}  // namespace ucxring

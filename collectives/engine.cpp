@@ -1,0 +1,323 @@
+#include "collectives/engine.hpp"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+namespace ucxring {
+
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+constexpr auto kInterruptPeriod = milliseconds(50);
+constexpr auto kShortNap = milliseconds(1);
+constexpr auto kLongNap = milliseconds(16);
+constexpr std::int64_t kShortestSpinNs = 2000;
+
+std::atomic<Engine::InterruptCheck> interrupt_check{nullptr};
+
+void check_interrupts() {
+  if (const auto check = interrupt_check.load(std::memory_order_relaxed)) check();
+}
+
+Time time_of(const Context* clock) { return clock ? clock->now() : std::chrono::steady_clock::now(); }
+
+Descriptor make_event() {
+  Descriptor event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event) throw Error(ErrorCode::transport, "eventfd failed: too many open files? raise `ulimit -n`");
+  return event;
+}
+
+/// Marks a thread as the driver and takes the mark away, also when an interrupt check throws.
+class DrivingMark {
+ public:
+  explicit DrivingMark(std::atomic<bool>& driving) noexcept : driving_(driving) {}
+  ~DrivingMark() { driving_.store(false); }
+  DrivingMark(const DrivingMark&) = delete;
+  DrivingMark& operator=(const DrivingMark&) = delete;
+
+ private:
+  std::atomic<bool>& driving_;
+};
+
+}  // namespace
+
+Engine::Baton::Baton(Engine& engine) : lock_(engine.baton_, std::try_to_lock) {
+  if (lock_.owns_lock()) return;
+  engine.contenders_.fetch_add(1);
+  lock_.lock();
+  engine.contenders_.fetch_sub(1);
+}
+
+Engine::Engine(Options options)
+    : options_(options),
+      driver_bed_{make_event(), false},
+      background_bed_{make_event(), false},
+      spin_ns_(nanoseconds(options.spin).count()) {
+  if (options_.background) background_ = std::thread([this] { run_background(); });
+}
+
+Engine::~Engine() { stop_background(); }
+
+Engine& Engine::process(Options options) {
+  // Never destroyed: groups may outlive static destruction. Its thread ends before libraries are unloaded.
+  static Engine* const engine = [&] {
+    auto* made = new Engine(options);
+    return made;
+  }();
+  static const int registered = std::atexit([] { Engine::process({}).stop_background(); });
+  static_cast<void>(registered);
+  return *engine;
+}
+
+void Engine::set_interrupt_check(InterruptCheck check) noexcept { interrupt_check.store(check); }
+
+void Engine::attach(Driven& driven, std::shared_ptr<Context> context) {
+  {
+    const Baton baton(*this);
+    attached_.push_back({&driven, context.get()});
+    const auto known = std::find_if(contexts_.begin(), contexts_.end(),
+                                    [&](const Polled& polled) { return polled.context == context; });
+    if (known != contexts_.end()) {
+      ++known->groups;
+    } else {
+      contexts_.push_back({std::move(context), 1});
+    }
+  }
+  kick();
+}
+
+void Engine::detach(Driven& driven) {
+  std::shared_ptr<Context> released;  // destroyed after the baton
+  const Baton baton(*this);
+  const auto entry = std::find_if(attached_.begin(), attached_.end(),
+                                  [&](const Attached& attached) { return attached.driven == &driven; });
+  if (entry == attached_.end()) return;
+  const auto polled = std::find_if(contexts_.begin(), contexts_.end(), [&](const Polled& known) {
+    return known.context.get() == entry->context;
+  });
+  if (--polled->groups == 0) {
+    released = std::move(polled->context);
+    contexts_.erase(polled);
+  }
+  attached_.erase(entry);
+}
+
+bool Engine::drive_once() {
+  bool moved = false;
+  Time now{};
+  for (std::size_t i = 0; i < contexts_.size(); ++i) moved |= contexts_[i].context->progress();
+  for (std::size_t i = 0; i < attached_.size(); ++i) {
+    if (i == 0 || attached_[i].context != attached_[i - 1].context) now = attached_[i].context->now();
+    moved |= attached_[i].driven->advance(now);
+  }
+  return moved;
+}
+
+bool Engine::arm_all() {
+  return std::all_of(contexts_.begin(), contexts_.end(),
+                     [](Polled& polled) { return polled.context->arm(); });
+}
+
+Time Engine::earliest_deadline() {
+  Time earliest = Time::max();
+  for (const auto& attached : attached_) earliest = std::min(earliest, attached.driven->next_deadline());
+  return earliest;
+}
+
+bool Engine::poll() {
+  const Baton baton(*this);
+  return drive_once();
+}
+
+bool Engine::busy() {
+  const Baton baton(*this);
+  return std::any_of(attached_.begin(), attached_.end(),
+                     [](const Attached& attached) { return attached.driven->busy(); });
+}
+
+bool Engine::skip_virtual_time(Time until) {
+  const Baton baton(*this);
+  const Time target = std::min(until, earliest_deadline());
+  bool skipped = false;
+  for (auto& polled : contexts_) skipped |= polled.context->skip_to(target);
+  return skipped;
+}
+
+void Engine::Bed::wake() noexcept {
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(event.get(), &one, sizeof one));
+}
+
+/// Sleeps until a context has news, the bed is woken, a deadline of a group passes, or `until`.
+void Engine::sleep(Bed& bed, Time until) {
+  thread_local std::vector<pollfd> descriptors;
+  descriptors.assign(1, {bed.event.get(), POLLIN, 0});
+  {
+    const Baton baton(*this);
+    if (!arm_all()) return;
+    for (const auto& polled : contexts_) {
+      if (polled.context->event_fd() >= 0) descriptors.push_back({polled.context->event_fd(), POLLIN, 0});
+    }
+    until = std::min(until, earliest_deadline());
+  }
+  timespec timeout{};
+  const bool forever = until == Time::max();
+  if (!forever) {
+    const auto left = std::max(nanoseconds(0), nanoseconds(until - std::chrono::steady_clock::now()));
+    timeout.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count();
+    timeout.tv_nsec = (left % std::chrono::seconds(1)).count();
+  }
+  ::ppoll(descriptors.data(), descriptors.size(), forever ? nullptr : &timeout, nullptr);
+  if ((descriptors.front().revents & POLLIN) != 0) {
+    std::uint64_t count = 0;
+    static_cast<void>(!::read(bed.event.get(), &count, sizeof count));
+  }
+}
+
+/// What would have come within the longest spin was worth spinning for; anything else was not.
+void Engine::adapt_spin(std::int64_t spin, Duration slept) noexcept {
+  const bool worth = slept < options_.spin;
+  const auto longest = nanoseconds(options_.spin).count();
+  spin_ns_.store(worth ? std::min(longest, spin * 2) : std::min(longest, std::max(kShortestSpinNs, spin / 2)),
+                 std::memory_order_relaxed);
+}
+
+bool Engine::wait(const std::atomic<bool>& done, Time until, const Context* clock) {
+  if (done.load(std::memory_order_acquire)) return true;
+  drives_.fetch_add(1, std::memory_order_relaxed);
+  while (!done.load(std::memory_order_acquire)) {
+    if (time_of(clock) >= until) return false;
+    if (driving_.exchange(true)) {
+      sleep_while_driven(done, until, clock);
+    } else {
+      {
+        const DrivingMark mark(driving_);
+        drive(done, until, clock);
+      }
+      if (sleepers_.load() > 0) {
+        wake_sleepers();  // one of them becomes the next driver
+      } else if (busy()) {
+        kick();
+      }
+    }
+    check_interrupts();
+  }
+  return true;
+}
+
+/// Drives until `done`, `until`, or an interrupt check is due.
+void Engine::drive(const std::atomic<bool>& done, Time until, const Context* clock) {
+  auto now = std::chrono::steady_clock::now();
+  const auto check_at = now + kInterruptPeriod;
+  auto quiet_since = now;
+  while (now < check_at && (clock ? clock->now() : now) < until) {
+    const bool moved = poll();
+    if (sleepers_.load() > 0) wake_sleepers();
+    if (done.load(std::memory_order_acquire)) return;
+    if (contenders_.load(std::memory_order_relaxed) > 0) ::sched_yield();
+    now = std::chrono::steady_clock::now();
+    if (moved) quiet_since = now;
+    if (!moved && clock != nullptr && skip_virtual_time(until)) continue;
+    const std::int64_t spin = spin_ns_.load(std::memory_order_relaxed);
+    if (now - quiet_since < nanoseconds(spin)) continue;
+    driver_bed_.occupied.store(true);
+    sleep(driver_bed_, clock ? check_at : std::min(check_at, until));
+    driver_bed_.occupied.store(false);
+    const auto slept_from = std::exchange(now, std::chrono::steady_clock::now());
+    adapt_spin(spin, now - slept_from);
+    quiet_since = now;
+  }
+}
+
+void Engine::sleep_while_driven(const std::atomic<bool>& done, Time until, const Context* clock) {
+  std::unique_lock lock(sleep_mutex_);
+  sleepers_.fetch_add(1);
+  const auto limit = std::chrono::steady_clock::now() + kInterruptPeriod;
+  sleep_changed_.wait_until(lock, clock ? limit : std::min(limit, until),
+                            [&] { return done.load() || !driving_.load(); });
+  sleepers_.fetch_sub(1);
+}
+
+void Engine::wake_sleepers() {
+  if (sleepers_.load() == 0) return;
+  { const std::lock_guard lock(sleep_mutex_); }  // a sleeper between its check and its wait is not missed
+  sleep_changed_.notify_all();
+}
+
+void Engine::kick() {
+  if (driving_.load()) {
+    if (driver_bed_.occupied.load()) driver_bed_.wake();
+    return;
+  }
+  if (!background_.joinable() || kicked_.exchange(true)) return;
+  if (background_bed_.occupied.load()) {
+    background_bed_.wake();
+    return;
+  }
+  { const std::lock_guard lock(background_mutex_); }
+  background_changed_.notify_one();
+}
+
+/// Rests while waiting threads drive: short naps that grow as long as they go on, ended by `kick`.
+void Engine::nap() {
+  auto length = kShortNap;
+  auto seen = drives_.load(std::memory_order_relaxed);
+  std::unique_lock lock(background_mutex_);
+  while (!stop_) {
+    if (background_changed_.wait_for(lock, length, [&] { return stop_.load() || kicked_.load(); })) return;
+    const auto now = drives_.load(std::memory_order_relaxed);
+    if (now == seen && !driving_.load()) return;
+    seen = now;
+    length = std::min(length * 2, kLongNap);
+  }
+}
+
+void Engine::run_background() {
+  auto seen = drives_.load(std::memory_order_relaxed);
+  while (!stop_) {
+    const auto now = drives_.load(std::memory_order_relaxed);
+    if (driving_.load() || (now != seen && !kicked_.load())) {
+      nap();
+      seen = drives_.load(std::memory_order_relaxed);
+      if (driving_.load()) {
+        kicked_.store(false);
+        continue;
+      }
+    }
+    kicked_.store(false);
+    bool moved = false;
+    {
+      const Baton baton(*this);
+      moved = drive_once();
+    }
+    wake_sleepers();
+    if (moved) {
+      if (contenders_.load(std::memory_order_relaxed) > 0) ::sched_yield();
+      continue;
+    }
+    background_bed_.occupied.store(true);
+    if (!kicked_.load() && !stop_) sleep(background_bed_, Time::max());
+    background_bed_.occupied.store(false);
+  }
+}
+
+void Engine::stop_background() {
+  if (!background_.joinable()) return;
+  stop_.store(true);
+  { const std::lock_guard lock(background_mutex_); }
+  background_bed_.wake();
+  background_changed_.notify_all();
+  background_.join();
+}
+
+}  // namespace ucxring

@@ -1,0 +1,192 @@
+#include "collectives/group.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "transport/base/log.hpp"
+
+namespace ucxring {
+
+Group::Group(std::unique_ptr<Transport> transport, Engine& engine, Communicator::Options options)
+    : engine_(engine),
+      transport_(std::move(transport)),
+      rank_(transport_->rank()),
+      world_size_(transport_->world_size()),
+      transport_name_(transport_->name()),
+      name_(options.name),
+      context_(transport_->context()),
+      timeout_ms_(options.timeout.count()),
+      plans_(rank_, world_size_, options.config) {
+  {
+    const auto baton = engine_.take_baton();
+    transport_->set_listener(this);
+  }
+  engine_.attach(*this, context_);
+}
+
+Group::~Group() { shutdown(); }
+
+Operation Group::start(const Fingerprint& fingerprint, const Execution::Buffers& buffers,
+                       const CallOptions& call) {
+  std::shared_ptr<Execution> execution;
+  {
+    const auto baton = engine_.take_baton();
+    settle_failures();
+    if (!failure_.ok()) {
+      throw Error(
+          failure_.code(),
+          fmt::format("{}: group '{}' failed earlier and cannot be used any more: {}; destroy it and make a "
+                      "new group",
+                      fingerprint.describe(), name_, failure_.message()),
+          failure_.peer());
+    }
+    auto plan = plans_.get(fingerprint);
+    execution = idle_execution();
+    const auto sequence = sequence_.load() + 1;
+    const auto timeout = call.timeout.count() > 0 ? call.timeout : this->timeout();
+    execution->prepare(std::move(plan), buffers, *transport_, sequence, context_->now(), timeout);
+    execution->set_waiting(engine_, context_->event_fd() < 0 ? context_.get() : nullptr);
+    sequence_.store(sequence);
+    ours_[sequence % kRemembered] = {sequence, fingerprint.pack(), rank_.value};
+    const Called& early = early_[sequence % kRemembered];
+    if (early.sequence == sequence && early.stamp != fingerprint.pack()) {
+      reported_ = mismatch(sequence, early.rank, early.stamp, fingerprint.pack());
+    }
+    waiting_.push_back(execution);
+    admit();
+    advance_operations();
+  }
+  if (!call.wait_soon && !execution->done()) engine_.kick();
+  return Operation(std::move(execution));
+}
+
+/// An execution that nobody refers to any more, or a new one.
+std::shared_ptr<Execution> Group::idle_execution() {
+  constexpr std::size_t kProbes = 4;
+  for (std::size_t i = 0; i < std::min(kProbes, pool_.size()); ++i) {
+    auto& candidate = pool_[pool_cursor_++ % pool_.size()];
+    if (candidate.use_count() == 1 && candidate->done()) return candidate;
+  }
+  auto made = std::make_shared<Execution>();
+  if (pool_.size() < kPoolSize) pool_.push_back(made);
+  return made;
+}
+
+/// Posts waiting operations in order, as many as may be in flight.
+void Group::admit() {
+  while (!waiting_.empty() && active_.size() < kMaxInFlight) {
+    active_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+    dirty_ = true;
+  }
+}
+
+bool Group::advance(Time now) {
+  bool moved = false;
+  if (transport_ && (transport_->take_activity() || dirty_ || !reported_.ok())) moved = advance_operations();
+  if (!active_.empty() && now >= next_deadline()) check_deadlines(now);
+  return moved;
+}
+
+bool Group::advance_operations() {
+  bool moved = settle_failures();
+  dirty_ = false;
+  for (std::size_t i = 0; i < active_.size(); ++i) {
+    moved |= active_[i]->advance();
+    if (active_[i]->done() || active_[i]->trouble().status.ok()) continue;
+    fail(explain(*active_[i]), true);
+    return true;
+  }
+  std::erase_if(active_, [](const auto& execution) { return execution->done().load(); });
+  const bool more = !waiting_.empty();
+  admit();
+  if (more && dirty_) advance_operations();
+  return moved;
+}
+
+bool Group::settle_failures() {
+  if (reported_.ok() || !failure_.ok()) return false;
+  fail(reported_, !reported_by_peer_);
+  return true;
+}
+
+/// The newest sequence number up to which all operations are complete.
+std::uint64_t Group::completed() const noexcept {
+  auto completed = sequence_.load();
+  for (const auto* list : {&active_}) {
+    for (const auto& execution : *list) {
+      if (!execution->done()) completed = std::min(completed, execution->sequence() - 1);
+    }
+  }
+  for (const auto& execution : waiting_) completed = std::min(completed, execution->sequence() - 1);
+  return completed;
+}
+
+void Group::fail(const Status& why, bool announce_it) {
+  if (!failure_.ok()) return;
+  failure_ = why;
+  inquiry_.reset();
+  log::debug("group '{}' failed: {}", name_, why.message());
+  if (announce_it) {
+    announce({ControlMessage::Kind::failure, why.code(), why.peer(), sequence_.load(), completed(),
+              std::string(why.message())});
+  }
+  if (transport_) transport_->abort(why);
+  for (auto& execution : active_) {
+    if (!execution->done()) execution->fail(why);
+  }
+  for (auto& execution : waiting_) execution->fail(why);
+  active_.clear();
+  waiting_.clear();
+}
+
+void Group::announce(const ControlMessage& message) {
+  const auto wire = encode(message);
+  for (int peer = 0; peer < world_size_; ++peer) {
+    if (peer != rank_.value) transport_->endpoint(Rank(peer)).send_control(wire);
+  }
+}
+
+void Group::abort(const Status& why) {
+  {
+    const auto baton = engine_.take_baton();
+    if (closed_) return;
+    fail(why, true);
+  }
+  engine_.kick();
+}
+
+void Group::shutdown() {
+  {
+    const auto baton = engine_.take_baton();
+    if (closed_) return;
+    closed_ = true;
+    if (!active_.empty() || !waiting_.empty()) {
+      fail({ErrorCode::transport,
+            fmt::format("group '{}' was shut down on this rank while the operation was in flight", name_)},
+           false);
+    }
+    if (failure_.ok()) {
+      failure_ = {ErrorCode::invalid_argument, fmt::format("group '{}' was shut down on this rank", name_)};
+    }
+  }
+  engine_.kick();
+  close();
+}
+
+/// Gives the transport back: with the baton, since that drives the context; the engine must not call us
+/// meanwhile.
+void Group::close() {
+  engine_.detach(*this);
+  const auto baton = engine_.take_baton();
+  transport_->set_listener(nullptr);
+  transport_.reset();
+}
+
+Status Group::status() const {
+  const auto baton = engine_.take_baton();
+  return failure_;
+}
+
+}  // namespace ucxring

@@ -1,0 +1,113 @@
+// A group's state: its operations in flight, and what happens when something goes wrong.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+#include "collectives/control.hpp"
+#include "collectives/execution.hpp"
+
+namespace ucxring {
+
+/// One rank's side of a group. Public functions are thread-safe; `Driven` and `Listener` are called with the
+/// baton.
+class Group final : public Driven, private Listener {
+ public:
+  Group(std::unique_ptr<Transport> transport, Engine& engine, Communicator::Options options);
+  ~Group() override;
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  /// Starts an operation; buffers have been checked. Throws `Error` when the group is dead or the plan is
+  /// impossible.
+  [[nodiscard]] Operation start(const Fingerprint& fingerprint, const Execution::Buffers& buffers,
+                                const CallOptions& call);
+  void abort(const Status& why);
+  void shutdown();
+
+  [[nodiscard]] Rank rank() const noexcept { return rank_; }
+  [[nodiscard]] int world_size() const noexcept { return world_size_; }
+  [[nodiscard]] std::string_view transport_name() const noexcept { return transport_name_; }
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
+  [[nodiscard]] Status status() const;
+  void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ms_.store(timeout.count()); }
+  [[nodiscard]] std::chrono::milliseconds timeout() const noexcept {
+    return std::chrono::milliseconds(timeout_ms_.load());
+  }
+
+  bool advance(Time now) override;
+  [[nodiscard]] Time next_deadline() const noexcept override;
+  [[nodiscard]] bool busy() const noexcept override { return !active_.empty(); }
+
+ private:
+  /// Questions to all peers after a deadline passed, and their answers.
+  struct Inquiry {
+    std::shared_ptr<Execution> late;
+    Time until;
+    std::vector<std::optional<ControlMessage>> answers;  // by rank
+    int missing = 0;
+  };
+  /// What this rank called, or a peer announced, under a recent sequence number.
+  struct Called {
+    std::uint64_t sequence = 0;
+    Stamp stamp = 0;
+    int rank = -1;
+  };
+  static constexpr std::size_t kRemembered = 64;
+  static constexpr std::size_t kMaxInFlight = 32;
+  static constexpr std::size_t kPoolSize = 256;
+
+  void on_unexpected(Rank peer, Tag tag, Stamp stamp) override;
+  void on_control(Rank peer, std::span<const std::byte> message) override;
+  void on_peer_lost(Rank peer, const Status& why) override;
+
+  bool advance_operations();
+  bool settle_failures();
+  [[nodiscard]] std::shared_ptr<Execution> idle_execution();
+  void admit();
+
+  void check_deadlines(Time now);
+  void start_inquiry(const std::shared_ptr<Execution>& late, Time now);
+  [[nodiscard]] Status conclude(const Inquiry& inquiry) const;
+  [[nodiscard]] std::uint64_t completed() const noexcept;
+
+  void fail(const Status& why, bool announce);
+  void announce(const ControlMessage& message);
+  void close();
+  [[nodiscard]] Status explain(const Execution& execution) const;
+  [[nodiscard]] Status mismatch(std::uint64_t sequence, int peer, Stamp theirs, Stamp ours) const;
+  [[nodiscard]] std::string title(const Execution& execution) const;
+
+  Engine& engine_;
+  std::unique_ptr<Transport> transport_;
+  const Rank rank_;
+  const int world_size_;
+  const std::string transport_name_;
+  const std::string name_;
+  std::shared_ptr<Context> context_;
+  std::atomic<std::int64_t> timeout_ms_;
+  std::atomic<std::uint64_t> sequence_{0};
+
+  PlanCache plans_;
+  std::vector<std::shared_ptr<Execution>> active_;
+  std::deque<std::shared_ptr<Execution>> waiting_;  // started by the caller, not yet posted
+  std::vector<std::shared_ptr<Execution>> pool_;
+  std::size_t pool_cursor_ = 0;
+  std::array<Called, kRemembered> ours_{};
+  std::array<Called, kRemembered> early_{};
+  bool dirty_ = false;
+  std::optional<Inquiry> inquiry_;
+
+  Status reported_;  // noticed inside progress, settled in advance
+  bool reported_by_peer_ = false;
+  Status failure_;  // why the group is dead
+  bool closed_ = false;
+};
+
+}  // namespace ucxring

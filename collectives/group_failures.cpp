@@ -1,0 +1,185 @@
+// How a group notices and words what went wrong: mismatches, lost peers, deadlines.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "collectives/group.hpp"
+
+namespace ucxring {
+
+namespace {
+
+constexpr auto kAnswerTime = std::chrono::milliseconds(500);
+constexpr std::int32_t kSequenceModulus = std::int32_t{1} << Tag::kSequenceBits;
+
+/// Signed distance between a tag's sequence and a full one, modulo the tag's width.
+std::int32_t distance(std::uint32_t tag_sequence, std::uint64_t sequence) {
+  const auto ours = static_cast<std::int32_t>(sequence % static_cast<std::uint64_t>(kSequenceModulus));
+  const std::int32_t difference = (static_cast<std::int32_t>(tag_sequence) - ours) & (kSequenceModulus - 1);
+  return difference >= kSequenceModulus / 2 ? difference - kSequenceModulus : difference;
+}
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  constexpr std::size_t kMost = 16;
+  const bool many = ranks.size() > kMost;
+  const std::vector<int> shown(ranks.begin(),
+                               ranks.begin() + static_cast<std::ptrdiff_t>(std::min(ranks.size(), kMost)));
+  return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s", fmt::join(shown, ", "),
+                     many ? fmt::format(" and {} more", ranks.size() - kMost) : "");
+}
+
+}  // namespace
+
+std::string Group::title(const Execution& execution) const {
+  return fmt::format("{} #{} in group '{}'", execution.plan().fingerprint.describe(), execution.sequence(),
+                     name_);
+}
+
+void Group::on_unexpected(Rank peer, Tag tag, Stamp stamp) {
+  if (!failure_.ok() || !reported_.ok()) return;
+  const auto newest = sequence_.load();
+  const auto ahead = distance(tag.sequence(), newest);
+  const auto sequence = newest + static_cast<std::uint64_t>(static_cast<std::int64_t>(ahead));
+  if (ahead > 0) {
+    early_[sequence % kRemembered] = {sequence, stamp, peer.value};
+    return;
+  }
+  const Called& called = ours_[sequence % kRemembered];
+  if (called.sequence != sequence) return;
+  const bool active =
+      std::any_of(
+          active_.begin(), active_.end(),
+          [&](const auto& execution) { return execution->sequence() == sequence && !execution->done(); }) ||
+      std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& e) { return e->sequence() == sequence; });
+  // A finished operation has received all its messages: one more means that the peer runs another one.
+  if (!active || called.stamp != stamp) reported_ = mismatch(sequence, peer.value, stamp, called.stamp);
+}
+
+void Group::on_peer_lost(Rank peer, const Status& why) {
+  if (!failure_.ok() || !reported_.ok()) return;
+  const auto doing = active_.empty() ? fmt::format("group '{}'", name_) : title(*active_.front());
+  reported_ = {why.code(),
+               fmt::format("{}: rank {} lost rank {}: {}", doing, rank_.value, peer.value, why.message()),
+               peer.value};
+}
+
+void Group::on_control(Rank peer, std::span<const std::byte> wire) {
+  const auto message = decode(wire);
+  if (!message || !failure_.ok()) return;
+  switch (message->kind) {
+    case ControlMessage::Kind::failure:
+      if (!reported_.ok()) return;
+      reported_ = {message->code, fmt::format("{} [reported by rank {}]", message->text, peer.value),
+                   message->peer};
+      reported_by_peer_ = true;
+      return;
+    case ControlMessage::Kind::query:
+      transport_->endpoint(peer).send_control(encode(
+          {ControlMessage::Kind::answer, ErrorCode::ok, rank_.value, sequence_.load(), completed(), {}}));
+      return;
+    case ControlMessage::Kind::answer:
+      if (!inquiry_) return;
+      auto& answer = inquiry_->answers[static_cast<std::size_t>(peer.value)];
+      if (!answer) --inquiry_->missing;
+      answer = *message;
+      dirty_ = true;
+      return;
+  }
+}
+
+Status Group::mismatch(std::uint64_t sequence, int peer, Stamp theirs, Stamp ours) const {
+  const std::string same = theirs == ours ? " (with messages that do not fit together)" : "";
+  return {
+      ErrorCode::mismatch,
+      fmt::format(
+          "operation #{} in group '{}': rank {} called {} where rank {} called {}{}; all ranks must make the "
+          "same calls in the same order with the same sizes, dtypes, roots and reduce ops",
+          sequence, name_, peer, Fingerprint::unpack(theirs).describe(), rank_.value,
+          Fingerprint::unpack(ours).describe(), same),
+      peer};
+}
+
+/// Puts the trouble of one message into words.
+Status Group::explain(const Execution& execution) const {
+  const auto& trouble = execution.trouble();
+  if (trouble.status.code() == ErrorCode::mismatch) {
+    return mismatch(execution.sequence(), trouble.peer, trouble.received_stamp,
+                    execution.plan().fingerprint.pack());
+  }
+  return {trouble.status.code(),
+          fmt::format("{}: rank {} could not exchange data with rank {}: {}", title(execution), rank_.value,
+                      trouble.peer, trouble.status.message()),
+          trouble.peer};
+}
+
+Time Group::next_deadline() const noexcept {
+  if (inquiry_) return inquiry_->missing == 0 ? Time::min() : inquiry_->until;
+  Time earliest = Time::max();
+  for (const auto& execution : active_) earliest = std::min(earliest, execution->deadline());
+  return earliest;
+}
+
+void Group::check_deadlines(Time now) {
+  if (inquiry_) {
+    if (inquiry_->late->done()) {
+      inquiry_.reset();
+    } else if (inquiry_->missing == 0 || now >= inquiry_->until) {
+      fail(conclude(*inquiry_), true);
+    }
+    return;
+  }
+  for (const auto& execution : active_) {
+    if (now >= execution->deadline()) {
+      start_inquiry(execution, now);
+      return;
+    }
+  }
+}
+
+void Group::start_inquiry(const std::shared_ptr<Execution>& late, Time now) {
+  inquiry_.emplace(Inquiry{late, now + kAnswerTime, {}, world_size_ - 1});
+  inquiry_->answers.resize(static_cast<std::size_t>(world_size_));
+  announce({ControlMessage::Kind::query, ErrorCode::ok, rank_.value, late->sequence(), completed(), {}});
+}
+
+Status Group::conclude(const Inquiry& inquiry) const {
+  const Execution& late = *inquiry.late;
+  std::vector<int> silent;
+  std::vector<int> absent;
+  std::string details;
+  for (int peer = 0; peer < world_size_; ++peer) {
+    const auto& answer = inquiry.answers[static_cast<std::size_t>(peer)];
+    if (peer == rank_.value) continue;
+    if (!answer) {
+      silent.push_back(peer);
+    } else if (answer->sequence < late.sequence()) {
+      absent.push_back(peer);
+      details += fmt::format("; rank {} last started #{} and completed #{}", peer, answer->sequence,
+                             answer->completed);
+    }
+  }
+  std::string who;
+  if (!absent.empty())
+    who += fmt::format("; {} not arrived", ranks_text(absent) + (absent.size() == 1 ? " has" : " have"));
+  if (!silent.empty()) {
+    who += fmt::format("; {} not respond (stopped, hung or cut off)",
+                       ranks_text(silent) + (silent.size() == 1 ? " does" : " do"));
+  }
+  if (who.empty()) {
+    who = fmt::format("; all ranks have arrived, and rank {} still exchanges data with {}", rank_.value,
+                      ranks_text(late.awaited_peers()));
+  }
+  const auto culprit = !absent.empty() ? absent.front() : !silent.empty() ? silent.front() : -1;
+  return {ErrorCode::timeout,
+          fmt::format("{} timed out after {:.1f} s on rank {} ({} bytes){}{}. Look at what these ranks do; "
+                      "if they are only "
+                      "slow, raise the timeout of the group or of the call",
+                      title(late), seconds(late.deadline() - late.started()), rank_.value,
+                      std::max(late.plan().input_bytes, late.plan().output_bytes), who, details),
+          culprit};
+}
+
+}  // namespace ucxring
