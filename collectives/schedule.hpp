@@ -1,9 +1,10 @@
-// Schedules: a collective as pure data. One schedule says what one rank sends, receives and combines, in chunks; it
-// knows neither dtype, nor memory, nor transport.
+// Schedules: a collective as pure data. One schedule says what one rank sends, receives and combines, in
+// chunks; it knows neither dtype, nor memory, nor transport.
 #pragma once
 
 #include <compare>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "transport/types.hpp"
@@ -36,23 +37,28 @@ enum class Combine : std::uint8_t {
   reduce_before,  ///< target = incoming ⊕ operand
 };
 
-/// One step. Steps of a schedule run in order; a send does not wait for its completion, but a step that overwrites a
-/// chunk waits until earlier sends of that chunk are complete. `input(i)` and `output(i)` may be the same memory
-/// when a collective runs in place; schedules must be right either way.
+/// One step. Steps of a schedule run in order; a send does not wait for its completion, but a step that
+/// overwrites a chunk waits until earlier sends of that chunk are complete. `input(i)` and `output(i)` may be
+/// the same memory when a collective runs in place; schedules must be right either way.
 struct Step {
   Action action = Action::local;
   Combine combine = Combine::copy;
   bool completes = false;  ///< the target now holds every rank's contribution (where an average is divided)
   int peer = -1;
-  ChunkRef source;   ///< send: what is sent; local: the chunk copied, or the incoming operand
-  ChunkRef operand;  ///< the chunk combined with, for the two reduce forms
-  ChunkRef target;   ///< receive and local: where the result goes
+  ChunkRef source{};   ///< send: what is sent; local: the chunk copied, or the incoming operand
+  ChunkRef operand{};  ///< the chunk combined with, for the two reduce forms
+  ChunkRef target{};   ///< receive and local: where the result goes
 };
+
+/// "output[3]", for messages and figures.
+[[nodiscard]] std::string describe(ChunkRef chunk);
+/// "receive from rank 2: output[3] = input[3] + incoming", for messages and figures.
+[[nodiscard]] std::string describe(const Step& step);
 
 /// The steps of one rank.
 struct Schedule {
-  int input_chunks = 0;   ///< chunks the input is cut into
-  int output_chunks = 0;  ///< chunks the output is cut into
+  int input_chunks = 0;           ///< chunks the input is cut into
+  int output_chunks = 0;          ///< chunks the output is cut into
   std::vector<ChunkRef> scratch;  ///< scratch chunk k has the size of the input or output chunk scratch[k]
   std::vector<Step> steps;
 };
@@ -75,7 +81,8 @@ class ScheduleBuilder {
   ScheduleBuilder& copy(ChunkRef source, ChunkRef target);
   /// target = left ⊕ right
   ScheduleBuilder& reduce(ChunkRef left, ChunkRef right, ChunkRef target);
-  /// Marks the result of the last step as holding every rank's contribution.
+  /// Marks the result of the last step as holding every rank's contribution. Throws `Error` (internal) before
+  /// the first step.
   ScheduleBuilder& completes();
 
   [[nodiscard]] Schedule build() &&;
