@@ -5,6 +5,11 @@
 #include <array>
 #include <optional>
 
+#include "collectives/algorithms/binomial.hpp"
+#include "collectives/algorithms/chain.hpp"
+#include "collectives/algorithms/direct.hpp"
+#include "collectives/algorithms/dissemination.hpp"
+#include "collectives/algorithms/recursive_doubling.hpp"
 #include "collectives/algorithms/ring.hpp"
 #include "collectives/preference.hpp"
 
@@ -19,11 +24,47 @@ bool any_size(int world_size) { return world_size >= 2; }
 // Rows of a collective are ordered from small operations to large ones: its last row fits everything.
 constexpr std::array kAlgorithms{
     Algorithm{Collective::all_reduce,
+              "recursive_doubling",
+              "partners at distance 1, 2, 4, … exchange sums",
+              recursive_doubling_all_reduce,
+              any_size,
+              {16 * kKiB}},
+    Algorithm{Collective::all_reduce,
+              "direct",
+              "everyone sends everything to everyone",
+              direct_all_reduce,
+              any_size,
+              {}},
+    Algorithm{Collective::all_reduce,
+              "direct_two_shot",
+              "direct reduce-scatter, then direct all-gather",
+              direct_two_shot_all_reduce,
+              any_size,
+              {64 * kKiB, 2, 8}},
+    Algorithm{Collective::all_reduce,
               "ring",
-              "reduce-scatter and all-gather around a ring",
+              "reduce-scatter, then all-gather around a ring",
               ring_all_reduce,
               any_size,
               {kAnyBytes}},
+    Algorithm{Collective::broadcast,
+              "binomial",
+              "the ranks that hold the vector double each round",
+              binomial_broadcast,
+              any_size,
+              {64 * kKiB}},
+    Algorithm{Collective::broadcast,
+              "chain",
+              "a pipeline from each rank to the next",
+              chain_broadcast,
+              any_size,
+              {kAnyBytes}},
+    Algorithm{Collective::all_gather,
+              "direct",
+              "everyone sends to everyone",
+              direct_all_gather,
+              any_size,
+              {64 * kKiB}},
     Algorithm{Collective::all_gather,
               "ring",
               "contributions travel around a ring",
@@ -31,9 +72,21 @@ constexpr std::array kAlgorithms{
               any_size,
               {kAnyBytes}},
     Algorithm{Collective::reduce_scatter,
+              "direct",
+              "everyone sends chunk q to rank q",
+              direct_reduce_scatter,
+              any_size,
+              {64 * kKiB}},
+    Algorithm{Collective::reduce_scatter,
               "ring",
               "partial sums travel around a ring",
               ring_reduce_scatter,
+              any_size,
+              {kAnyBytes}},
+    Algorithm{Collective::barrier,
+              "dissemination",
+              "signals at distance 1, 2, 4, …",
+              dissemination_barrier,
               any_size,
               {kAnyBytes}},
 };

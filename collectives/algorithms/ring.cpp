@@ -1,5 +1,7 @@
 #include "collectives/algorithms/ring.hpp"
 
+#include <utility>
+
 namespace ucxring {
 
 Schedule ring_all_reduce(const GroupShape& shape) {
