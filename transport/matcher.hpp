@@ -71,6 +71,9 @@ class Matcher {
   /// calls `keep()` and tells its listener.
   [[nodiscard]] std::optional<PostedReceive> arrive(Rank peer, Tag tag) { return posted_.take(peer, tag); }
 
+  /// Whether an unexpected message waits for a receive of `tag`.
+  [[nodiscard]] bool holds(Rank peer, Tag tag) const { return unexpected_.contains(peer, tag); }
+
   /// Keeps an unexpected message until its receive is posted.
   void keep(Message message) {
     const Rank peer = message.peer;
@@ -95,6 +98,18 @@ class Matcher {
   }
   bool fail_peer(Rank peer, const Status& why) {
     return fail_peer(peer, why, [](Message&&) {});
+  }
+
+  /// Fails the receives posted for one peer and keeps its unexpected messages, for a peer that left in good
+  /// order.
+  bool fail_posted(Rank peer, const Status& why) {
+    bool failed = false;
+    posted_.extract_if([peer](Rank other) { return other == peer; },
+                       [&](Rank, Tag, const PostedReceive& receive) {
+                         receive.done->fail(why);
+                         failed = true;
+                       });
+    return failed;
   }
 
   [[nodiscard]] std::size_t posted() const noexcept { return posted_.size(); }
