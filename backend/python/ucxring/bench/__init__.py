@@ -1,0 +1,1 @@
+"""Measures collectives of several backends side by side."""

@@ -1,0 +1,72 @@
+"""Runs a benchmark: starts the ranks, here or in namespaces, and reports."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ucxring import console as console_output
+from ucxring import launch
+from ucxring.bench import load, machine, namespaces, perf_stat, report
+from ucxring.bench.plan import Plan
+
+SKIPPED = 77  # exit code that ctest knows as "skipped"
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Under which circumstances to measure."""
+
+    json_file: Path | None = None
+    load: bool = False
+    namespaces: bool = False
+    rate: str | None = None
+    timeout: float = 900.0  # seconds
+
+
+@contextlib.contextmanager
+def job(plan: Plan, conditions: Conditions, folder: Path) -> Iterator[launch.Job]:
+    """The ranks to start, on this host or each on a host of its own that goes away afterwards."""
+    arguments = ["-m", "ucxring.bench.worker", plan.to_text(), str(folder)]
+    if not conditions.namespaces:
+        environment = {"GLOO_SOCKET_IFNAME": "lo"}
+        yield launch.Job(arguments, plan.ranks, environment, timeout=conditions.timeout)
+        return
+    with namespaces.Network(plan.ranks, conditions.rate) as network:
+        environment = {"GLOO_SOCKET_IFNAME": namespaces.INTERFACE}
+        prefixes = namespaces.prefixes(network)
+        yield launch.Job(arguments, plan.ranks, environment, prefixes, network.address(0), conditions.timeout)
+
+
+def impossible(plan: Plan, conditions: Conditions) -> str | None:
+    """Why the run cannot be done here; None when it can."""
+    if conditions.namespaces and (reason := namespaces.unavailable()):
+        return reason
+    return perf_stat.unavailable() if plan.perf else None
+
+
+def run(plan: Plan, conditions: Conditions) -> int:
+    """Measures and reports; the exit code."""
+    console = console_output.make()
+    if reason := impossible(plan, conditions):
+        console.print(f"skipped: {reason}", markup=False)
+        return SKIPPED
+    about = machine.describe()
+    with tempfile.TemporaryDirectory() as name, launch.terminate_as_exception():
+        with load.on_every_core(conditions.load), job(plan, conditions, Path(name)) as started:
+            launch.run(started)
+        answers = [json.loads((Path(name) / f"rank{rank}.json").read_text()) for rank in range(plan.ranks)]
+    link = namespaces.bits_per_second(conditions.rate) / 8 if conditions.rate else None
+    found = report.rows(plan, [answer["samples"] for answer in answers], link)
+    events = [answer["events"] for answer in answers]
+    console.print(report.table(plan, found))
+    if plan.perf:
+        console.print(report.events_table(events))
+    if conditions.json_file:
+        about |= {"busy_loops": conditions.load, "namespaces": conditions.namespaces, "rate": conditions.rate}
+        conditions.json_file.write_text(json.dumps(report.record(plan, found, about, events), indent=1))
+    return 0

@@ -1,0 +1,13 @@
+"""Where tables go."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+PLAIN_WIDTH = 132
+
+
+def make() -> Console:
+    """Standard output; wide enough for a table when it is not a terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=PLAIN_WIDTH)

@@ -1,0 +1,1 @@
+"""Programs that use ucxring the way a user would."""
