@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Optional
+from typing import TypeAlias
 
 import torch
 import torch.distributed as dist
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ucxring.bench.plan import Plan
 
-Group = Optional[dist.ProcessGroup]  # None: the default group
+Group: TypeAlias = dist.ProcessGroup | None  # None: the default group
 
 _OPS = {
     "sum": dist.ReduceOp.SUM,

@@ -7,6 +7,7 @@ import os
 import resource
 import sys
 import time
+import warnings
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -110,6 +111,7 @@ def main() -> int:
     """Runs the plan in argument 1 and writes this rank's samples into the folder in argument 2."""
     plan, folder = Plan.from_text(sys.argv[1]), Path(sys.argv[2])
     torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", category=FutureWarning)  # newer names of operations, which older torch lacks
     groups = make_groups(plan)
     samples: list[Sample] = []
     for size in plan.sizes:
