@@ -179,6 +179,8 @@ Config config_from_environment() {
   });
 }
 
+bool environment_has(const std::string& name) { return std::getenv(name.c_str()) != nullptr; }
+
 void set_config(Config& config, std::string_view name, std::string_view value) {
   const Setting* const setting = find_setting(name);
   if (setting == nullptr) refuse_unknown(name);

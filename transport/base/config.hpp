@@ -49,6 +49,9 @@ using VariableReader = std::function<std::optional<std::string>(const std::strin
 /// `parse_config` on the process environment, also refusing unknown UCXRING_* names (with the nearest known one).
 [[nodiscard]] Config config_from_environment();
 
+/// Whether the process environment has a variable of this full name, also an empty one.
+[[nodiscard]] bool environment_has(const std::string& name);
+
 /// Sets one setting by its table name (without prefix, any case). Throws as `parse_config`.
 void set_config(Config& config, std::string_view name, std::string_view value);
 

@@ -1,0 +1,59 @@
+// The UCX context of a process: what its groups have in common.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "transport/base/descriptor.hpp"
+#include "transport/transport.hpp"
+#include "transport/ucx/settings.hpp"
+
+namespace ucxring::ucx {
+
+/// What the context polls: one per group.
+class Polled {
+ public:
+  virtual ~Polled() = default;
+  virtual bool progress() = 0;
+  /// Whether something is under way here, so that each poll must look.
+  [[nodiscard]] virtual bool busy() const noexcept = 0;
+  [[nodiscard]] virtual bool arm() = 0;
+  [[nodiscard]] virtual int event_fd() const noexcept = 0;
+};
+
+/// Owns the UCP context and polls the workers of the groups on it. Every group has a worker of its own: UCX
+/// pairs the endpoints of two workers by the order in which either side made them, so groups that shared one
+/// would have their connections crossed, and closing one group's would break another's.
+class UcxContext final : public Context {
+ public:
+  UcxContext(const Config& config, const std::string& master_host, const IsSet& is_set);
+
+  bool progress() override;
+  [[nodiscard]] bool arm() override;
+  [[nodiscard]] int event_fd() const noexcept override { return events_.get(); }
+
+  [[nodiscard]] ucp_context_h handle() const noexcept { return context_.get(); }
+  [[nodiscard]] const Protocol& protocol() const noexcept { return protocol_; }
+
+  /// Polls `group` from now on. May be called while another thread drives the context.
+  void add(Polled& group);
+  /// Ends that. Called by the thread that drives the context, outside of `progress()`.
+  void remove(Polled& group) noexcept;
+
+ private:
+  void admit_newcomers();
+
+  UcpContext context_;
+  Protocol protocol_;
+  Descriptor events_;
+  std::vector<Polled*> groups_;
+  unsigned turn_ = 0;
+  bool poll_all_ = false;
+
+  std::atomic<bool> has_newcomers_{false};
+  std::mutex mutex_;  // guards newcomers_
+  std::vector<Polled*> newcomers_;
+};
+
+}  // namespace ucxring::ucx

@@ -1,0 +1,50 @@
+#include "transport/ucx/ucx.hpp"
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <utility>
+
+#include "transport/ucx/context.hpp"
+#include "transport/ucx/ucx_transport.hpp"
+
+namespace ucxring::ucx {
+
+std::shared_ptr<Context> make_context(const Config& config, const std::string& master_host) {
+  return std::make_shared<UcxContext>(config, master_host, &environment_has);
+}
+
+std::shared_ptr<Context> process_context(const Config& config, const std::string& master_host) {
+  static std::mutex mutex;
+  static std::weak_ptr<Context> shared;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<Context> context = shared.lock();
+  if (!context) {
+    context = make_context(config, master_host);
+    shared = context;
+  }
+  return context;
+}
+
+std::unique_ptr<Transport> create(std::shared_ptr<Context> context, std::shared_ptr<Store> store, Rank rank,
+                                  int world_size, std::chrono::milliseconds timeout) {
+  auto own = std::dynamic_pointer_cast<UcxContext>(std::move(context));
+  if (!own)
+    throw Error(ErrorCode::invalid_argument, "the context of a UCX group must come from ucx::make_context");
+  if (world_size < 1 || rank.value < 0 || rank.value >= world_size) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("rank {} of {} ranks", rank.value, world_size));
+  }
+  UcpWorker worker = make_worker(own->handle());
+  Group group = join(*store, rank, world_size, timeout, address_of(worker.get()));
+  return std::make_unique<UcxTransport>(std::move(own), std::move(worker), rank, std::move(group));
+}
+
+std::string library_version() {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  ucp_get_version(&major, &minor, &release);
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
+
+}  // namespace ucxring::ucx
