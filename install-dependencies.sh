@@ -90,9 +90,9 @@ make_venv() {
   fi
   say "$folder: installing $torch and requirements-dev.txt"
   if [ -n "$index" ]; then
-    "$folder/bin/python" -m pip install --quiet --index-url "$index" "$torch"
+    "$folder/bin/python" -m pip install --index-url "$index" "$torch"
   fi
-  "$folder/bin/python" -m pip install --quiet "$torch" -r requirements-dev.txt
+  "$folder/bin/python" -m pip install "$torch" -r requirements-dev.txt
   "$folder/bin/python" -c 'import torch; print("torch", torch.__version__, "CUDA", torch.version.cuda)'
   echo "$stamp" >"$folder/.ucxring-stamp"
 }
