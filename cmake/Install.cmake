@@ -20,6 +20,5 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/ucxringConfig.cmake.i
                               "${PROJECT_BINARY_DIR}/ucxringConfig.cmake" INSTALL_DESTINATION "${config_folder}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/ucxringConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/ucxringConfig.cmake" "${PROJECT_BINARY_DIR}/ucxringConfigVersion.cmake"
-              "${PROJECT_SOURCE_DIR}/cmake/FindVenv.cmake" "${PROJECT_SOURCE_DIR}/cmake/Torch.cmake"
-              "${PROJECT_SOURCE_DIR}/cmake/find_torch.py"
+              cmake/FindUcx.cmake cmake/FindVenv.cmake cmake/Torch.cmake cmake/find_torch.py
         DESTINATION "${config_folder}" COMPONENT development)

@@ -21,10 +21,15 @@ function(ucxring_python_package target)
   set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
                "${PROJECT_SOURCE_DIR}/pyproject.toml")
 
+  set(rpath "$ORIGIN/../torch/lib")
+  if(UCXRING_BUILD_UCX)
+    find_package(Ucx REQUIRED)
+    list(APPEND rpath ${Ucx_INSTALL_RPATH})
+  endif()
   set_target_properties(${target} PROPERTIES
     PREFIX "" OUTPUT_NAME _C SUFFIX ".${Python_SOABI}.so"
     LIBRARY_OUTPUT_DIRECTORY "${stage}/ucxring"
-    INSTALL_RPATH "$ORIGIN/../torch/lib;$ORIGIN/../libucx/lib")
+    INSTALL_RPATH "${rpath}")
   install(TARGETS ${target} LIBRARY DESTINATION ucxring COMPONENT python)
   install(FILES "${stage}/ucxring/_build_info.py" DESTINATION ucxring COMPONENT python)
 
