@@ -35,9 +35,8 @@ HWY_INLINE hn::VFromD<D> load_bytes(D d, const std::byte* from) {
 }
 
 template <class D>
-HWY_INLINE void store_bytes(D d, hn::VFromD<D> value, std::byte* to) {
+HWY_INLINE void store_bytes(D, hn::VFromD<D> value, std::byte* to) {
 #if HWY_TARGET == HWY_SCALAR
-  (void)d;
   const hn::TFromD<D> lane = hn::GetLane(value);
   std::memcpy(to, &lane, sizeof lane);
 #else
