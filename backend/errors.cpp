@@ -1,0 +1,52 @@
+#include "backend/errors.hpp"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#ifndef UCXRING_VERSION
+#error "UCXRING_VERSION is set by the build"
+#endif
+
+namespace ucxring {
+namespace {
+
+template <typename Exception>
+[[noreturn]] void raise(const std::string& message) {
+  throw Exception({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, message);
+}
+
+[[noreturn]] void raise_for(ErrorCode code, const std::string& message) {
+  switch (code) {
+    case ErrorCode::invalid_argument:
+      throw_value_error(message);
+    case ErrorCode::unsupported:
+      raise<c10::NotImplementedError>(message);
+    default:
+      throw_backend_error(message);
+  }
+}
+
+}  // namespace
+
+std::exception_ptr to_torch_exception(const Status& status, std::string_view context) {
+  const std::string message =
+      context.empty()
+          ? fmt::format("ucxring [{}] {}", to_string(status.code()), status.message())
+          : fmt::format("ucxring [{}] {} ({})", to_string(status.code()), status.message(), context);
+  try {
+    raise_for(status.code(), message);
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+void throw_value_error(const std::string& message) { raise<c10::ValueError>(message); }
+void throw_type_error(const std::string& message) { raise<c10::TypeError>(message); }
+void throw_backend_error(const std::string& message) { raise<c10::DistBackendError>(message); }
+
+void throw_not_implemented(std::string_view what) {
+  raise<c10::NotImplementedError>(
+      fmt::format("{} is not implemented yet in ucxring {}", what, UCXRING_VERSION));
+}
+
+}  // namespace ucxring

@@ -1,0 +1,40 @@
+// The thread that completes the futures of one group.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace ucxring {
+
+class WorkUcxring;
+
+/// Waits for works and completes their futures, oldest first. The thread starts with the first work.
+/// Callbacks of the futures run on it with no lock held, so they may call collectives and wait for them.
+/// Thread-safe.
+class FutureThread {
+ public:
+  FutureThread();
+  ~FutureThread();
+  FutureThread(const FutureThread&) = delete;
+  FutureThread& operator=(const FutureThread&) = delete;
+
+  void submit(c10::intrusive_ptr<WorkUcxring> work);
+
+  /// Ends the thread once everything submitted is complete; call it when the operations have ended or been
+  /// failed. Waits a few seconds for callbacks, then leaves them to themselves. Later works are completed by
+  /// `submit` itself.
+  void stop();
+
+ private:
+  struct State;
+  static void run(const std::shared_ptr<State>& state);
+
+  std::shared_ptr<State> state_;
+  std::mutex thread_mutex_;
+  std::thread thread_;
+};
+
+}  // namespace ucxring

@@ -1,0 +1,44 @@
+#include "backend/live_groups.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+namespace ucxring {
+namespace {
+
+using WeakGroup = c10::weak_intrusive_ptr<ProcessGroupUcxring>;
+
+struct Registry {
+  std::mutex mutex;
+  std::vector<WeakGroup> groups;
+};
+
+/// Never destroyed: groups may outlive static destruction.
+Registry& registry() {
+  static auto* const instance = new Registry;
+  return *instance;
+}
+
+}  // namespace
+
+void remember_group(const c10::intrusive_ptr<ProcessGroupUcxring>& group) {
+  Registry& known = registry();
+  const std::lock_guard lock(known.mutex);
+  std::erase_if(known.groups, [](const WeakGroup& weak) { return weak.expired(); });
+  known.groups.emplace_back(group);
+}
+
+void shut_down_all_groups() {
+  std::vector<WeakGroup> groups;
+  {
+    Registry& known = registry();
+    const std::lock_guard lock(known.mutex);
+    groups = std::exchange(known.groups, {});
+  }
+  for (const WeakGroup& weak : groups) {
+    if (const auto group = weak.lock()) group->shutdown();
+  }
+}
+
+}  // namespace ucxring
