@@ -10,6 +10,8 @@ from pathlib import Path
 from ucxring.bench.plan import COLLECTIVES, DTYPES, OPS, Plan, parse_sizes
 from ucxring.launch import RankFailedError
 
+_OPTIONAL = ("matplotlib", "rich", "sklearn")
+
 
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
@@ -123,6 +125,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = values.run(values, parser)
     except RankFailedError as error:
         print(f"ucxring {values.command}: {error}; its own messages are above", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        if error.name not in _OPTIONAL:
+            raise
+        print(f"ucxring {values.command} needs {error.name}: pip install 'ucxring[demo]'", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
