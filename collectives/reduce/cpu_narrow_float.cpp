@@ -23,11 +23,20 @@ struct Narrow {
 
   static HWY_INLINE Tag tag() { return {}; }
   static HWY_INLINE auto load(const std::byte* from) {
-    return decode<F>(Bits(), hn::PromoteTo(Bits(), load_bytes(Stored(), from)));
+    const auto bits = hn::PromoteTo(Bits(), load_bytes(Stored(), from));
+    if constexpr (std::is_same_v<F, Bfloat16>) {
+      return decode_bfloat16(Bits(), bits);
+    } else {
+      return decode<F>(Bits(), bits);
+    }
   }
   template <class V>
   static HWY_INLINE void store(V value, std::byte* to) {
-    store_bytes(Stored(), hn::DemoteTo(Stored(), encode<F>(Bits(), value)), to);
+    if constexpr (std::is_same_v<F, Bfloat16>) {
+      store_bytes(Stored(), hn::DemoteTo(Stored(), encode_bfloat16(Bits(), value)), to);
+    } else {
+      store_bytes(Stored(), hn::DemoteTo(Stored(), encode<F>(Bits(), value)), to);
+    }
   }
 };
 

@@ -42,9 +42,13 @@ struct Format {
 };
 
 using Float16 = Format<std::uint16_t, 5, 10, true>;
-using Bfloat16 = Format<std::uint16_t, 8, 7, true>;
 using Float8E4m3fn = Format<std::uint8_t, 4, 3, false>;
 using Float8E5m2 = Format<std::uint8_t, 5, 2, true>;
+
+/// The upper half of a float: a tag, since its conversions are simpler than the rest.
+struct Bfloat16 {
+  using Storage = std::uint16_t;
+};
 
 inline constexpr std::int32_t kFloatInfinity = 0x7f800000;
 inline constexpr std::int32_t kFloatQuietBit = 0x00400000;
@@ -55,15 +59,11 @@ HWY_INLINE auto decode(DI di, V bits) {
   const hn::RebindToFloat<DI> df;
   const V magnitude = hn::And(bits, hn::Set(di, F::kMagnitude));
   const V sign = hn::ShiftLeft<F::kSignShift>(hn::Xor(bits, magnitude));
-  const V rebias = hn::Set(di, F::kRebias);
-  V value = hn::Add(hn::ShiftLeft<F::kShift>(magnitude), rebias);
-  if constexpr (F::kRebias != 0) {
-    // Subnormals: give them the exponent of the first normal, then subtract its implicit bit in floating
-    // point.
-    const V first = hn::Set(di, F::kRebias + (1 << 23));
-    const auto exact = hn::Sub(hn::BitCast(df, hn::Add(value, hn::Set(di, 1 << 23))), hn::BitCast(df, first));
-    value = hn::IfThenElse(hn::Lt(magnitude, hn::Set(di, F::kFirstNormal)), hn::BitCast(di, exact), value);
-  }
+  V value = hn::Add(hn::ShiftLeft<F::kShift>(magnitude), hn::Set(di, F::kRebias));
+  // Subnormals: give them the exponent of the first normal, then subtract its implicit bit in floating point.
+  const V first = hn::Set(di, F::kRebias + (1 << 23));
+  const auto exact = hn::Sub(hn::BitCast(df, hn::Add(value, hn::Set(di, 1 << 23))), hn::BitCast(df, first));
+  value = hn::IfThenElse(hn::Lt(magnitude, hn::Set(di, F::kFirstNormal)), hn::BitCast(di, exact), value);
   if constexpr (F::kHasInfinity) {
     const V special = hn::Or(value, hn::Set(di, kFloatInfinity));
     value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(di, F::kInfinityBits - 1)), special, value);
@@ -103,17 +103,34 @@ HWY_INLINE auto encode(DI di, VF value) {
   const auto odd = hn::And(hn::ShiftRight<F::kShift>(magnitude), hn::Set(di, 1));
   const auto bias = hn::Set(di, (1 << (F::kShift - 1)) - 1 - F::kRebias);
   auto result = hn::ShiftRight<F::kShift>(hn::Add(hn::Add(magnitude, bias), odd));
-  if constexpr (F::kRebias != 0) {
-    const auto subnormal = hn::Lt(magnitude, hn::Set(di, F::kRebias + (1 << 23)));
-    result = hn::IfThenElse(subnormal, encode_subnormal<F>(di, magnitude), result);
-    const auto overflow = hn::Gt(magnitude, hn::Set(di, F::kOverflow - 1));
-    result = hn::IfThenElse(overflow, hn::Set(di, F::kHasInfinity ? F::kInfinityBits : F::kNan), result);
-  }
+  const auto subnormal = hn::Lt(magnitude, hn::Set(di, F::kRebias + (1 << 23)));
+  result = hn::IfThenElse(subnormal, encode_subnormal<F>(di, magnitude), result);
+  const auto overflow = hn::Gt(magnitude, hn::Set(di, F::kOverflow - 1));
+  result = hn::IfThenElse(overflow, hn::Set(di, F::kHasInfinity ? F::kInfinityBits : F::kNan), result);
   if constexpr (F::kHasInfinity) {
     const auto nan = hn::Gt(magnitude, hn::Set(di, kFloatInfinity));
     result = hn::IfThenElse(nan, encode_nan<F>(di, magnitude), result);
   }
   return hn::Or(result, sign);
+}
+
+/// Floats equal to the bfloat16 bits in int32 lanes. A signalling NaN stays one; the operation or `encode`
+/// quiets it.
+template <class DI, class V>
+HWY_INLINE auto decode_bfloat16(DI, V bits) {
+  return hn::BitCast(hn::RebindToFloat<DI>(), hn::ShiftLeft<16>(bits));
+}
+
+/// The bfloat16 bits of float lanes as int32 lanes, rounded to nearest even.
+template <class DI, class VF>
+HWY_INLINE auto encode_bfloat16(DI di, VF value) {
+  const hn::RebindToUnsigned<DI> du;
+  const auto bits = hn::BitCast(du, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7fff)), odd);
+  const auto quiet = hn::Or(bits, hn::Set(du, static_cast<std::uint32_t>(kFloatQuietBit)));
+  const auto nan = hn::RebindMask(du, hn::IsNaN(value));
+  return hn::BitCast(di, hn::ShiftRight<16>(hn::IfThenElse(nan, quiet, rounded)));
 }
 
 }  // namespace HWY_NAMESPACE
