@@ -40,7 +40,7 @@ class Rehearsal {
   [[nodiscard]] ScheduleCost cost() const;
 
  private:
-  /// A piece of memory of one rank.
+  /// The memory of one chunk of one rank.
   struct Cell {
     Expressions::Id value = Expressions::kNothing;
     std::uint32_t unfinished_sends = 0;
