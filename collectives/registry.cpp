@@ -11,6 +11,7 @@
 #include "collectives/algorithms/dissemination.hpp"
 #include "collectives/algorithms/recursive_doubling.hpp"
 #include "collectives/algorithms/ring.hpp"
+#include "collectives/algorithms/tree.hpp"
 #include "collectives/preference.hpp"
 
 namespace ucxring {
@@ -41,6 +42,12 @@ constexpr std::array kAlgorithms{
               direct_two_shot_all_reduce,
               any_size,
               {64 * kKiB, 2, 8}},
+    Algorithm{Collective::all_reduce,
+              "tree",
+              "two binary trees, each for one half of the vector",
+              tree_all_reduce,
+              any_size,
+              {1024 * kKiB, 16}},
     Algorithm{Collective::all_reduce,
               "ring",
               "reduce-scatter, then all-gather around a ring",
