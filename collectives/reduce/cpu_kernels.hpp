@@ -26,8 +26,8 @@ struct Row {
 /// rounded to the element's own precision first; dividing by 1 copies.
 [[nodiscard]] std::span<const Row> float_rows();
 
-/// float16, bfloat16, float8_e4m3fn, float8_e5m2: computed in float, rounded once to nearest even. Otherwise
-/// as `float_rows`.
+/// float16, bfloat16, float8_e4m3fn, float8_e5m2: computed in float, rounded once to nearest even. Overflow
+/// gives infinity, in float8_e4m3fn, which has none, NaN. Otherwise as `float_rows`.
 [[nodiscard]] std::span<const Row> narrow_float_rows();
 
 /// All integer types (overflow wraps around) and bool (any byte other than 0 is true, results are 0 or 1).

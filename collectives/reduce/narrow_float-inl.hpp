@@ -1,8 +1,8 @@
 // Conversions between float lanes and the 16-bit and 8-bit floating types, for Highway's foreach_target.
 // Written with integer operations because Highway 1.0 truncates bfloat16 and rounds float16 differently from
-// target to target. The method for IEEE formats is Fabian Giesen's
-// (https://gist.github.com/rygorous/2156668), the limits of the 8-bit ones are those of PyTorch's
-// c10/util/Float8_*.h.
+// target to target. The method is Fabian Giesen's (https://gist.github.com/rygorous/2156668), which PyTorch's
+// c10/util/Float8_*.h follows too. Overflow of e4m3fn gives NaN, where torch 2.13 saturates at 448: a sum
+// that overflowed must show.
 #if defined(UCXRING_NARROW_FLOAT_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef UCXRING_NARROW_FLOAT_INL
 #undef UCXRING_NARROW_FLOAT_INL
