@@ -112,9 +112,9 @@ TEST_P(EveryAlgorithm, RunsManyOperationsAtOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, EveryAlgorithm,
-                         ::testing::ValuesIn(algorithms().begin(), algorithms().end()), [](const auto& info) {
-                           return std::string(to_string(info.param.collective)) + "_" +
-                                  std::string(info.param.name);
+                         ::testing::ValuesIn(algorithms().begin(), algorithms().end()), [](const auto& test) {
+                           return std::string(to_string(test.param.collective)) + "_" +
+                                  std::string(test.param.name);
                          });
 
 }  // namespace

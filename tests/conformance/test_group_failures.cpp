@@ -101,9 +101,9 @@ const Disagreement kDisagreements[] = {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryDisagreement,
                          ::testing::Combine(::testing::ValuesIn(kDisagreements), ::testing::Values(2, 3, 4)),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param).name) + "_" +
-                                  std::to_string(std::get<1>(info.param));
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param).name) + "_" +
+                                  std::to_string(std::get<1>(test.param));
                          });
 
 // The two roots send and receive nothing: they are done at once, and hear of the mismatch afterwards.
