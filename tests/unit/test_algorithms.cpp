@@ -148,6 +148,18 @@ TEST(Costs, RecursiveDoubling) {
   }
 }
 
+TEST(Costs, Tree) {
+  const Algorithm* tree = find_algorithm(Collective::all_reduce, "tree");
+  ASSERT_NE(tree, nullptr);
+  for (int p = 2; p <= 64; ++p) {
+    const ScheduleCost cost = expect_valid(*tree, p);
+    EXPECT_EQ(cost.rounds, 2 * log2_ceiling(p)) << p;
+    EXPECT_LE(cost.bytes_sent, 2) << p;
+    EXPECT_LE(cost.bytes_received, 2) << p;
+    EXPECT_LE(cost.bytes_reduced, 1) << p;
+  }
+}
+
 TEST(Costs, Binomial) {
   const Algorithm* binomial = find_algorithm(Collective::broadcast, "binomial");
   ASSERT_NE(binomial, nullptr);

@@ -55,6 +55,8 @@ TEST(Registry, DefaultsBySize) {
   EXPECT_EQ(choice(Collective::all_reduce, 16384, 7), "recursive_doubling");
   EXPECT_EQ(choice(Collective::all_reduce, 65536, 4), "direct_two_shot");
   EXPECT_EQ(choice(Collective::all_reduce, 65536, 9), "ring");
+  EXPECT_EQ(choice(Collective::all_reduce, 1 << 20, 16), "tree");
+  EXPECT_EQ(choice(Collective::all_reduce, 1 << 20, 15), "ring");
   EXPECT_EQ(choice(Collective::all_reduce, 64 << 20, 2), "ring");
   EXPECT_EQ(choice(Collective::broadcast, 8, 5), "binomial");
   EXPECT_EQ(choice(Collective::broadcast, 1 << 20, 5), "chain");
