@@ -16,7 +16,7 @@ from ucxring import launch
 from ucxring.examples.digits import Result
 
 LEAST_ACCURACY = 0.97
-LOSS_TOLERANCE = 1e-4  # float32, after a few hundred steps; seen: 1e-6
+LOSS_TOLERANCE = 1e-3  # rounding grows along a few hundred steps in float32; seen: 4e-5
 MODULE = "ucxring.examples.digits"
 
 
@@ -111,7 +111,7 @@ def plot(file: Path, results: Sequence[Result]) -> None:
             differences.plot(gaps, style, label=f"{label} − one process")
     curves.set_ylabel("training loss")
     differences.axhline(LOSS_TOLERANCE, color="grey", linewidth=0.8, label="tolerance")
-    differences.set_yscale("symlog", linthresh=1e-16)
+    differences.set_yscale("symlog", linthresh=1e-7)
     differences.set_ylabel("absolute difference")
     differences.set_xlabel("step")
     curves.legend()
