@@ -33,6 +33,7 @@ struct FutureThread::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::uint64_t, c10::intrusive_ptr<WorkUcxring>> queue;  // by sequence number
+  bool completing = false;
   bool stopping = false;
   bool ended = false;
 };
@@ -54,6 +55,11 @@ void FutureThread::submit(c10::intrusive_ptr<WorkUcxring> work) {
     }
   }
   complete(*work);
+}
+
+bool FutureThread::idle() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->queue.empty() && !state_->completing;
 }
 
 void FutureThread::stop() {
@@ -80,10 +86,12 @@ void FutureThread::run(const std::shared_ptr<State>& state) {
     state->changed.wait(lock, [&] { return state->stopping || !state->queue.empty(); });
     if (state->queue.empty()) break;
     auto oldest = state->queue.extract(state->queue.begin());
+    state->completing = true;
     lock.unlock();
     complete(*oldest.mapped());
     oldest = {};
     lock.lock();
+    state->completing = false;
   }
   state->ended = true;
   state->changed.notify_all();

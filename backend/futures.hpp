@@ -23,6 +23,9 @@ class FutureThread {
 
   void submit(c10::intrusive_ptr<WorkUcxring> work);
 
+  /// Whether everything submitted is complete, callbacks included.
+  [[nodiscard]] bool idle() const;
+
   /// Ends the thread once everything submitted is complete; call it when the operations have ended or been
   /// failed. Waits a few seconds for callbacks, then leaves them to themselves. Later works are completed by
   /// `submit` itself.

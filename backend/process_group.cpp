@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <cstdlib>
+#include <numeric>
 #include <utility>
 
 #include "backend/errors.hpp"
@@ -15,7 +16,9 @@ namespace {
 /// For messages about a subgroup, whose ranks are not the numbers that the user knows his processes by.
 std::string describe_ranks(const std::vector<std::uint64_t>& global_ranks) {
   constexpr std::size_t kMost = 32;
-  if (global_ranks.empty() || global_ranks.size() > kMost) return {};
+  std::vector<std::uint64_t> same(global_ranks.size());
+  std::iota(same.begin(), same.end(), 0);
+  if (global_ranks == same || global_ranks.size() > kMost) return {};
   return fmt::format("ranks of this group are the global ranks {} in this order",
                      fmt::join(global_ranks, ", "));
 }

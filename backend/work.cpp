@@ -146,7 +146,8 @@ c10::intrusive_ptr<c10::ivalue::Future> WorkUcxring::getFuture() {
     if (future_ != nullptr) return future_;
     future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
   }
-  if (isCompleted()) {
+  // Behind futures of older works it waits its turn, so that callbacks run in the order of the operations.
+  if (isCompleted() && group_->futures.idle()) {
     complete_future();
   } else {
     group_->futures.submit(c10::intrusive_ptr<WorkUcxring>::reclaim_copy(this));

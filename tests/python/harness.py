@@ -7,6 +7,7 @@ time is reported as HANG, one that ends by a signal nobody sent it as ABORT.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -131,16 +132,17 @@ class Ranks:
         deadline = time.monotonic() + watchdog_s
         results = [Outcome(rank) for rank in range(len(self.processes))]
         problems = []
-        for rank, process in enumerate(self.processes):
+        for rank, (process, pipe) in enumerate(zip(self.processes, self.pipes, strict=True)):
             if rank in victims:
                 continue
+            if pipe.poll(max(0.0, deadline - time.monotonic())):  # before join: a large result fills the pipe
+                with contextlib.suppress(EOFError):
+                    results[rank] = pickle.loads(pipe.recv())
             process.join(max(0.0, deadline - time.monotonic()))
             if process.exitcode is None:
                 problems.append(f"HANG: rank {rank} has not ended after {watchdog_s:.0f} s")
             elif process.exitcode != 0:
                 problems.append(f"ABORT: rank {rank} ended with exit code {process.exitcode}")
-            elif self.pipes[rank].poll():
-                results[rank] = pickle.loads(self.pipes[rank].recv())
             results[rank].exit_code = process.exitcode
         self.end()
         assert not problems, "\n".join(problems)

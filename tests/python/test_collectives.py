@@ -64,7 +64,7 @@ def reduce_numbers(rank: int, world_size: int) -> None:
                 continue
             ops = [SUM, PRODUCT, MIN, MAX] + ([BAND, BOR, BXOR] if dtype in INTEGERS else [])
             for op in ops:
-                tensor = parts[rank].to(dtype)
+                tensor = parts[rank].to(dtype, copy=True)
                 dist.all_reduce(tensor, op)
                 assert_same(tensor, fold(op, parts).to(dtype), (op, dtype, count))
         for dtype in COMPLEX:

@@ -57,7 +57,9 @@ def lazily_conjugated(rank: int, world_size: int) -> None:
     total = plain.conj() / (rank + 1) * (world_size * (world_size + 1) // 2)
     tensor = plain.conj()
     assert tensor.is_conj()
-    dist.group.WORLD.allreduce([tensor]).wait()
+    options = dist.AllreduceOptions()
+    options.asyncOp = False  # torch copies such a tensor around the call, not around the operation
+    dist.group.WORLD.allreduce([tensor], options)
     assert torch.equal(tensor, total)
     assert torch.equal(plain, total.conj())
 
