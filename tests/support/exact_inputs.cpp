@@ -83,6 +83,13 @@ int exact_element(ReduceOp op, DataType type, int rank, int world_size, std::siz
   return 0;
 }
 
+bool has_exact_inputs(ReduceOp op, DataType type, int world_size) {
+  if (op != ReduceOp::average || type != DataType::float8_e5m2) return true;
+  int odd_part = world_size;
+  while (odd_part % 2 == 0) odd_part /= 2;
+  return odd_part < 8;
+}
+
 void store_value(DataType type, int value, std::byte* where) {
   switch (type) {
     case DataType::float64:

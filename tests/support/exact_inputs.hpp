@@ -22,6 +22,9 @@ using Bytes = std::vector<std::byte>;
 [[nodiscard]] Bytes exact_result(ReduceOp op, DataType type, int world_size, std::size_t count,
                                  int factor = 2);
 
+/// Whether such inputs exist: the mean of p ranks needs p itself, which two mantissa bits cannot always hold.
+[[nodiscard]] bool has_exact_inputs(ReduceOp op, DataType type, int world_size);
+
 /// Stores one value. It must be exactly representable and, for float types, not negative.
 void store_value(DataType type, int value, std::byte* where);
 
