@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from project import CPP_SUFFIXES, project_files, read
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)

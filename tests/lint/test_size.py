@@ -1,6 +1,7 @@
 """Files and functions stay short enough to be read at once."""
 
 import lizard
+
 from project import CPP_SUFFIXES, ROOT, project_files, read
 
 MAX_FILE_LINES = 350

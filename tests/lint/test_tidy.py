@@ -14,6 +14,7 @@ import shutil
 import subprocess
 
 import pytest
+
 from project import ROOT
 
 LAYERS = ("transport/", "collectives/")

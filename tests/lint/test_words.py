@@ -6,6 +6,7 @@ The patterns are written with character classes so that they do not find themsel
 import re
 
 import pytest
+
 from project import project_files, read
 
 FORBIDDEN = {
