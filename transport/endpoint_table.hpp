@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <vector>
+#include <unordered_map>
 
 #include "transport/matcher.hpp"
 #include "transport/transport.hpp"
@@ -40,30 +40,29 @@ class ForwardingEndpoint final : public Endpoint {
   Rank peer_;
 };
 
-/// The endpoints of one transport, made on first use.
+/// The endpoints of one transport, made on first use. Costs memory only for peers in use: a simulation has
+/// thousands of ranks with few peers each.
 template <typename Owner>
 class EndpointTable {
  public:
-  explicit EndpointTable(int world_size) : endpoints_(static_cast<std::size_t>(world_size)) {}
+  explicit EndpointTable(int world_size) noexcept : world_size_(world_size) {}
 
   /// Throws `Error` (invalid_argument) when `peer` is out of range.
   [[nodiscard]] Endpoint& get(Owner& owner, Rank peer) {
-    if (peer.value < 0 || static_cast<std::size_t>(peer.value) >= endpoints_.size()) {
+    if (peer.value < 0 || peer.value >= world_size_) {
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("rank {} is not in this group of {}", peer.value, endpoints_.size()),
-                  peer.value);
+                  fmt::format("rank {} is not in this group of {}", peer.value, world_size_), peer.value);
     }
-    auto& endpoint = endpoints_[static_cast<std::size_t>(peer.value)];
+    auto& endpoint = endpoints_[peer.value];
     if (!endpoint) endpoint = std::make_unique<ForwardingEndpoint<Owner>>(owner, peer);
     return *endpoint;
   }
 
-  [[nodiscard]] bool made(Rank peer) const {
-    return endpoints_.at(static_cast<std::size_t>(peer.value)) != nullptr;
-  }
+  [[nodiscard]] bool made(Rank peer) const { return endpoints_.contains(peer.value); }
 
  private:
-  std::vector<std::unique_ptr<ForwardingEndpoint<Owner>>> endpoints_;
+  int world_size_;
+  std::unordered_map<int, std::unique_ptr<ForwardingEndpoint<Owner>>> endpoints_;
 };
 
 }  // namespace ucxring

@@ -3,8 +3,23 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <vector>
+
+namespace {
+std::atomic<long> allocations{0};
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* const memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace ucxring {
 namespace {
@@ -100,6 +115,39 @@ TEST(Matcher, FailPeerLeavesTheOthers) {
   EXPECT_TRUE(matcher.fail_all(lost));
   EXPECT_EQ(done[2].state, Completion::State::failed);
   EXPECT_EQ(matcher.posted() + matcher.unexpected(), 0u);
+}
+
+TEST(Matcher, SteadyUseDoesNotAllocate) {
+  Matcher<int> matcher;
+  std::vector<Completion> done(1000);
+  const auto round = [&](std::uint64_t sequence) {
+    for (std::size_t i = 0; i < done.size(); ++i) {
+      if (matcher.post(Rank(0), PostedReceive::into({}, Tag::make(sequence, i, 0), 0, done[i])))
+        ADD_FAILURE();
+      matcher.keep({Rank(1), Tag::make(sequence, i, 0)});
+    }
+    for (std::size_t i = 0; i < done.size(); ++i) {
+      if (!matcher.arrive(Rank(0), Tag::make(sequence, i, 0))) ADD_FAILURE();
+      if (!matcher.post(Rank(1), PostedReceive::into({}, Tag::make(sequence, i, 0), 0, done[i])))
+        ADD_FAILURE();
+    }
+  };
+  round(1);
+  const long before = allocations;
+  for (std::uint64_t sequence = 2; sequence < 10; ++sequence) round(sequence);
+  EXPECT_EQ(allocations, before);
+}
+
+TEST(Matcher, PeerThatLeftKeepsWhatItSent) {
+  Matcher<Payload> matcher;
+  Completion done;
+  const Tag tag = Tag::make(1, 0, 0);
+  matcher.keep(message(1, tag, 5));
+  EXPECT_TRUE(matcher.holds(Rank(1), tag));
+  EXPECT_FALSE(matcher.post(Rank(1), PostedReceive::into({}, Tag::make(2, 0, 0), 7, done)));
+  EXPECT_TRUE(matcher.fail_posted(Rank(1), Status(ErrorCode::peer_lost, "left", 1)));
+  EXPECT_EQ(done.state, Completion::State::failed);
+  EXPECT_TRUE(matcher.holds(Rank(1), tag));
 }
 
 TEST(MatchTable, TenThousandEntriesInAnyOrder) {

@@ -23,8 +23,7 @@ LoopbackTransport::LoopbackTransport(std::shared_ptr<SharedHub> hub, Rank rank)
       rank_(rank),
       own_context_(std::make_shared<LoopbackContext>(hub_, rank)),
       context_(own_context_),
-      endpoints_(hub_->world_size()),
-      gone_(static_cast<std::size_t>(hub_->world_size())) {
+      endpoints_(hub_->world_size()) {
   own_context_->set_owner(this);
 }
 
@@ -35,7 +34,7 @@ LoopbackTransport::~LoopbackTransport() {
 
 Status LoopbackTransport::post_send(Rank peer, ConstBuffer data, Tag tag, Stamp stamp, Completion& done) {
   if (!failure_.ok()) return failure_;
-  if (!gone(peer).ok()) return gone(peer);
+  if (!gone_.why(peer).ok()) return gone_.why(peer);
   Message message;
   message.from = rank_;
   message.tag = tag;
@@ -58,13 +57,13 @@ Status LoopbackTransport::post_send(Rank peer, ConstBuffer data, Tag tag, Stamp 
 
 Status LoopbackTransport::post_receive(Rank peer, const PostedReceive& receive) {
   if (!failure_.ok()) return failure_;
-  if (!gone(peer).ok() && !matcher_.holds(peer, receive.tag)) return gone(peer);
+  if (!gone_.why(peer).ok() && !matcher_.holds(peer, receive.tag)) return gone_.why(peer);
   if (auto message = matcher_.post(peer, receive)) consume(receive, message->payload);
   return {};
 }
 
 void LoopbackTransport::post_control(Rank peer, std::span<const std::byte> control) {
-  if (!failure_.ok() || !gone(peer).ok()) return;
+  if (!failure_.ok() || !gone_.why(peer).ok()) return;
   Message message;
   message.kind = Message::Kind::control;
   message.from = rank_;
@@ -99,7 +98,7 @@ void LoopbackTransport::arrived(Message message) {
   const Rank peer = message.from;
   const Tag tag = message.tag;
   const Stamp stamp = message.stamp;
-  if (!gone(peer).ok()) return;
+  if (!gone_.why(peer).ok()) return;
   if (const auto receive = matcher_.arrive(peer, tag)) return consume(*receive, message);
   const std::size_t bytes = message.bytes;
   matcher_.keep({peer, tag, stamp, bytes, std::move(message)});
@@ -140,7 +139,7 @@ void LoopbackTransport::lose(Rank peer, const Status& why, bool killed) {
     fail_all(why);
     return;
   }
-  gone_[static_cast<std::size_t>(peer.value)] = why;
+  if (!gone_.mark(peer, why)) return;
   bool failed = false;
   const auto of_peer = [peer](Rank other) { return other == peer; };
   sends_.extract_if(of_peer, [&](Rank, Tag, Completion* done) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "transport/endpoint_table.hpp"
+#include "transport/gone_peers.hpp"
 #include "transport/loopback/hub.hpp"
 #include "transport/matcher.hpp"
 
@@ -53,7 +54,6 @@ class LoopbackTransport final : public Transport {
   void handle(Message message);
 
  private:
-  [[nodiscard]] const Status& gone(Rank peer) const { return gone_[static_cast<std::size_t>(peer.value)]; }
   void arrived(Message message);
   void consume(const PostedReceive& receive, Message& message);
   void acknowledge(const Message& message);
@@ -68,7 +68,7 @@ class LoopbackTransport final : public Transport {
   Matcher<Message> matcher_;
   MatchTable<Completion*> sends_;  // rendezvous sends in flight, by peer and number
   std::uint64_t next_send_ = 0;
-  std::vector<Status> gone_;  // per peer: why nothing can be posted to it any more
+  GonePeers gone_;
   Status failure_;
   Listener* listener_ = nullptr;
 };

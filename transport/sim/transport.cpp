@@ -12,11 +12,7 @@ Tag send_key(std::uint64_t number) noexcept { return Tag::from_bits(number); }
 }  // namespace
 
 SimTransport::SimTransport(std::shared_ptr<SimWorld> world, Rank rank)
-    : world_(std::move(world)),
-      rank_(rank),
-      context_(world_),
-      endpoints_(world_->world_size()),
-      gone_(static_cast<std::size_t>(world_->world_size())) {
+    : world_(std::move(world)), rank_(rank), context_(world_), endpoints_(world_->world_size()) {
   world_->join(rank_, *this);
 }
 
@@ -34,7 +30,7 @@ Endpoint& SimTransport::endpoint(Rank peer) {
 
 Status SimTransport::post_send(Rank peer, ConstBuffer data, Tag tag, Stamp stamp, Completion& done) {
   if (!failure_.ok()) return failure_;
-  if (!gone(peer).ok()) return gone(peer);
+  if (!gone_.why(peer).ok()) return gone_.why(peer);
   Event event;
   event.from = rank_;
   event.to = peer;
@@ -59,13 +55,13 @@ Status SimTransport::post_send(Rank peer, ConstBuffer data, Tag tag, Stamp stamp
 
 Status SimTransport::post_receive(Rank peer, const PostedReceive& receive) {
   if (!failure_.ok()) return failure_;
-  if (!gone(peer).ok() && !matcher_.holds(peer, receive.tag)) return gone(peer);
+  if (!gone_.why(peer).ok() && !matcher_.holds(peer, receive.tag)) return gone_.why(peer);
   if (auto message = matcher_.post(peer, receive)) consume(receive, message->payload);
   return {};
 }
 
 void SimTransport::post_control(Rank peer, std::span<const std::byte> control) {
-  if (!failure_.ok() || !gone(peer).ok()) return;
+  if (!failure_.ok() || !gone_.why(peer).ok()) return;
   Event event;
   event.kind = Event::Kind::control;
   event.from = rank_;
@@ -83,7 +79,7 @@ void SimTransport::handle(Event& event) {
     case Event::Kind::data:
       return finish_transfer(event);
     case Event::Kind::control:
-      if (listener_ == nullptr || !gone(event.from).ok()) return;
+      if (listener_ == nullptr || !gone_.why(event.from).ok()) return;
       activity_ = true;
       return listener_->on_control(event.from, event.copy);
     case Event::Kind::left:
@@ -101,7 +97,7 @@ void SimTransport::arrived(Event& event) {
   const Rank peer = event.from;
   const Tag tag = event.tag;
   const Stamp stamp = event.stamp;
-  if (!gone(peer).ok()) return;
+  if (!gone_.why(peer).ok()) return;
   if (const auto receive = matcher_.arrive(peer, tag)) return consume(*receive, event);
   const std::size_t bytes = event.bytes;
   matcher_.keep({peer, tag, stamp, bytes, std::move(event)});
@@ -155,8 +151,7 @@ std::optional<SimTransport::Send> SimTransport::take_send(Rank peer, std::uint64
 }
 
 void SimTransport::lose(Rank peer, const Status& why, bool killed) {
-  if (!gone(peer).ok()) return;
-  gone_[static_cast<std::size_t>(peer.value)] = why;
+  if (!gone_.mark(peer, why)) return;
   bool failed = killed ? matcher_.fail_peer(peer, why) : matcher_.fail_posted(peer, why);
   const auto fail = [&](Completion* done) {
     done->fail(why);

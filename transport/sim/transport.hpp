@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "transport/endpoint_table.hpp"
+#include "transport/gone_peers.hpp"
 #include "transport/matcher.hpp"
 #include "transport/sim/world.hpp"
 
@@ -43,7 +44,6 @@ class SimTransport final : public Transport {
     Completion* done = nullptr;
   };
 
-  [[nodiscard]] const Status& gone(Rank peer) const { return gone_[static_cast<std::size_t>(peer.value)]; }
   void arrived(Event& event);
   void consume(const PostedReceive& receive, Event& event);
   void finish_transfer(const Event& event);
@@ -59,7 +59,7 @@ class SimTransport final : public Transport {
   MatchTable<Send> sends_;               // rendezvous sends in flight, by receiver and number
   MatchTable<PostedReceive> transfers_;  // matched receives whose bytes are on the way, by sender and number
   std::uint64_t next_send_ = 0;
-  std::vector<Status> gone_;  // per peer: why nothing can be posted to it any more
+  GonePeers gone_;
   Status failure_;
   Listener* listener_ = nullptr;
 };
