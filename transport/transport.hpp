@@ -1,5 +1,6 @@
-// The transport interface: bytes between two ranks. Three classes: a Context is polled, a Transport is one rank's
-// membership in one group on it, an Endpoint is the way to one peer. None of them knows that collectives exist.
+// The transport interface: bytes between two ranks. Three classes: a Context is polled, a Transport is one
+// rank's membership in one group on it, an Endpoint is the way to one peer. None of them knows that
+// collectives exist.
 #pragma once
 
 #include <memory>
@@ -12,8 +13,9 @@
 namespace ucxring {
 
 /// What a process polls: a UCX worker, a loopback hub, a simulated network. One context serves many groups.
-/// Thread rule for everything in this file: one thread at a time drives a context and calls its transports and
-/// endpoints; the collectives layer's engine hands that right around. Nothing here locks on the data path.
+/// Thread rule for everything in this file: one thread at a time drives a context and calls its transports
+/// and endpoints; the collectives layer's engine hands that right around. Nothing here locks on the data
+/// path.
 class Context {
  public:
   virtual ~Context() = default;
@@ -24,8 +26,8 @@ class Context {
   /// Prepares to sleep on `event_fd()`. False when events are already there: call `progress()` instead.
   [[nodiscard]] virtual bool arm() = 0;
 
-  /// Descriptor that becomes readable after `arm()` returned true and something happened; -1 when there is none
-  /// (a simulated network, which never sleeps).
+  /// Descriptor that becomes readable after `arm()` returned true and something happened; -1 when there is
+  /// none (a simulated network, which never sleeps).
   [[nodiscard]] virtual int event_fd() const noexcept = 0;
 
   /// Current time: the steady clock, or virtual time.
@@ -35,8 +37,8 @@ class Context {
   virtual bool skip_to(Time /*time*/) { return false; }
 };
 
-/// Receiver of what a transport learns outside of posted operations. Called from `Context::progress()`; it may post
-/// and send, and must not block.
+/// Receiver of what a transport learns outside of posted operations. Called from `Context::progress()`; it
+/// may post and send, and must not block.
 class Listener {
  public:
   virtual ~Listener() = default;
@@ -48,8 +50,8 @@ class Listener {
   virtual void on_peer_lost(Rank peer, const Status& why) = 0;
 };
 
-/// The way to one peer. Posts never block. A post that fails at once returns the failure and leaves `done` idle;
-/// otherwise `done` finishes later, inside `Context::progress()` or already inside the call.
+/// The way to one peer. Posts never block. A post that fails at once returns the failure and leaves `done`
+/// idle; otherwise `done` finishes later, inside `Context::progress()` or already inside the call.
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
@@ -57,15 +59,15 @@ class Endpoint {
   /// Sends `data`; it must stay unchanged until `done` finished. Zero bytes are a message like any other.
   virtual Status send(ConstBuffer data, Tag tag, Stamp stamp, Completion& done) = 0;
 
-  /// Receives the message `tag` into `target`. A message of another size or stamp completes `done` with `mismatch`
-  /// and writes nothing.
+  /// Receives the message `tag` into `target`. A message of another size or stamp completes `done` with
+  /// `mismatch` and writes nothing.
   virtual Status receive_into(Buffer target, Tag tag, Stamp stamp, Completion& done) = 0;
 
   /// Receives the message `tag` of exactly `bytes` bytes by giving them to `sink` where they lie.
   virtual Status receive_apply(Sink sink, std::size_t bytes, Tag tag, Stamp stamp, Completion& done) = 0;
 
-  /// Sends a control message (at most `kMaxControlBytes`), copied, unacknowledged, in order with other control
-  /// messages to this peer. Failures surface through `Listener::on_peer_lost`.
+  /// Sends a control message (at most `kMaxControlBytes`), copied, unacknowledged, in order with other
+  /// control messages to this peer. Failures surface through `Listener::on_peer_lost`.
   static constexpr std::size_t kMaxControlBytes = 4096;
   virtual void send_control(std::span<const std::byte> message) = 0;
 };
@@ -80,22 +82,24 @@ class Transport {
   [[nodiscard]] virtual int world_size() const noexcept = 0;
   [[nodiscard]] virtual const std::shared_ptr<Context>& context() const noexcept = 0;
 
-  /// The endpoint to `peer` (also to this rank itself), made on first use. Throws `Error` when `peer` is out of range.
+  /// The endpoint to `peer` (also to this rank itself), made on first use. Throws `Error` when `peer` is out
+  /// of range.
   virtual Endpoint& endpoint(Rank peer) = 0;
 
   /// Who hears of unexpected messages, control messages and lost peers; null to hear nothing. Not owned.
   virtual void set_listener(Listener* listener) noexcept = 0;
 
-  /// Fails everything posted with `why`. When it returns no transfer touches a buffer of the caller any more. Control
-  /// messages already sent are still delivered where the peer lives. Idempotent; later posts fail with `why`.
+  /// Fails everything posted with `why`. When it returns no transfer touches a buffer of the caller any more.
+  /// Control messages already sent are still delivered where the peer lives. Idempotent; later posts fail
+  /// with `why`.
   virtual void abort(const Status& why) noexcept = 0;
 
   /// True when all bytes sent have left this process, so that it may exit without loss.
   [[nodiscard]] virtual bool flushed() const noexcept = 0;
 
-  /// Whether any completion finished or any listener call was made since the last call. Lets a caller with many
-  /// groups on one context look only at those that moved.
-  [[nodiscard]] bool take_activity() noexcept { return std::exchange(activity_, false); }
+  /// Whether any completion finished or any listener call was made since the last call. Lets a caller with
+  /// many groups on one context look only at those that moved.
+  [[nodiscard]] virtual bool take_activity() noexcept { return std::exchange(activity_, false); }
 
  protected:
   bool activity_ = false;  ///< set by implementations with each finished completion and listener call

@@ -14,6 +14,10 @@ namespace {
 /// call.
 constexpr unsigned kIdlePollInterval = 64;
 
+/// How long a retired group is polled on, and how long the context waits for such groups when it ends itself.
+constexpr auto kFarewell = std::chrono::seconds(2);
+constexpr auto kLastFarewell = std::chrono::milliseconds(500);
+
 Descriptor make_epoll() {
   Descriptor descriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!descriptor) throw Error(ErrorCode::transport, fmt::format("epoll_create1: {}", std::strerror(errno)));
@@ -27,51 +31,67 @@ UcxContext::UcxContext(const Config& config, const std::string& master_host, con
       protocol_(choose_protocol(config)),
       events_(make_epoll()) {}
 
+UcxContext::~UcxContext() {
+  const Deadline deadline = Deadline::after(kLastFarewell);
+  while (retired_ > 0 && !deadline.passed()) progress();
+  close_retired(true);
+}
+
 bool UcxContext::progress() {
   if (has_newcomers_.load(std::memory_order_acquire)) admit_newcomers();
   const bool all = poll_all_ || groups_.size() == 1 || ++turn_ % kIdlePollInterval == 0;
   poll_all_ = false;
   bool moved = false;
-  for (Polled* group : groups_) {
-    if (all || group->busy()) moved |= group->progress();
+  for (const Entry& entry : groups_) {
+    if (all || entry.is_retired || entry.group->busy()) moved |= entry.group->progress();
   }
+  if (retired_ > 0) close_retired(false);
   return moved;
 }
 
 bool UcxContext::arm() {
   if (has_newcomers_.load(std::memory_order_acquire)) admit_newcomers();
-  for (Polled* group : groups_) {
-    if (!group->arm()) {
-      poll_all_ = true;
-      return false;
-    }
-  }
-  // Whoever is woken must look at all: the event may be an idle group's.
+  // Whoever is woken, or finds that it may not sleep, must look at all: the event may be an idle group's.
   poll_all_ = true;
-  return true;
+  return std::all_of(groups_.begin(), groups_.end(), [](const Entry& entry) { return entry.group->arm(); });
 }
 
-void UcxContext::add(Polled& group) {
+void UcxContext::add(std::shared_ptr<Polled> group) {
   epoll_event event{};
   event.events = EPOLLIN;
-  if (epoll_ctl(events_.get(), EPOLL_CTL_ADD, group.event_fd(), &event) != 0) {
+  if (epoll_ctl(events_.get(), EPOLL_CTL_ADD, group->event_fd(), &event) != 0) {
     throw Error(ErrorCode::transport, fmt::format("epoll_ctl: {}", std::strerror(errno)));
   }
   const std::lock_guard lock(mutex_);
-  newcomers_.push_back(&group);
+  newcomers_.push_back(std::move(group));
   has_newcomers_.store(true, std::memory_order_release);
 }
 
-void UcxContext::remove(Polled& group) noexcept {
-  epoll_ctl(events_.get(), EPOLL_CTL_DEL, group.event_fd(), nullptr);
-  std::erase(groups_, &group);
-  const std::lock_guard lock(mutex_);
-  std::erase(newcomers_, &group);
+void UcxContext::retire(Polled& group) noexcept {
+  admit_newcomers();
+  for (Entry& entry : groups_) {
+    if (entry.group.get() != &group || entry.is_retired) continue;
+    entry.is_retired = true;
+    entry.retired = Deadline::after(kFarewell);
+    ++retired_;
+  }
+  close_retired(false);
+}
+
+void UcxContext::close_retired(bool all) noexcept {
+  std::erase_if(groups_, [&](const Entry& entry) {
+    if (!entry.is_retired) return false;
+    if (!all && !entry.group->farewells_sent() && !entry.retired.passed()) return false;
+    epoll_ctl(events_.get(), EPOLL_CTL_DEL, entry.group->event_fd(), nullptr);
+    entry.group->close();
+    --retired_;
+    return true;
+  });
 }
 
 void UcxContext::admit_newcomers() {
   const std::lock_guard lock(mutex_);
-  groups_.insert(groups_.end(), newcomers_.begin(), newcomers_.end());
+  for (auto& group : newcomers_) groups_.push_back({std::move(group), Deadline(), false});
   newcomers_.clear();
   has_newcomers_.store(false, std::memory_order_relaxed);
 }

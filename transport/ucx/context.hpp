@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <vector>
 
+#include "transport/base/deadline.hpp"
 #include "transport/base/descriptor.hpp"
 #include "transport/transport.hpp"
 #include "transport/ucx/settings.hpp"
@@ -20,6 +22,10 @@ class Polled {
   [[nodiscard]] virtual bool busy() const noexcept = 0;
   [[nodiscard]] virtual bool arm() = 0;
   [[nodiscard]] virtual int event_fd() const noexcept = 0;
+  /// Whether a retired group may be closed without loss.
+  [[nodiscard]] virtual bool farewells_sent() noexcept = 0;
+  /// Ends everything; the descriptor is invalid afterwards.
+  virtual void close() noexcept = 0;
 };
 
 /// Owns the UCP context and polls the workers of the groups on it. Every group has a worker of its own: UCX
@@ -28,6 +34,7 @@ class Polled {
 class UcxContext final : public Context {
  public:
   UcxContext(const Config& config, const std::string& master_host, const IsSet& is_set);
+  ~UcxContext() override;
 
   bool progress() override;
   [[nodiscard]] bool arm() override;
@@ -37,23 +44,32 @@ class UcxContext final : public Context {
   [[nodiscard]] const Protocol& protocol() const noexcept { return protocol_; }
 
   /// Polls `group` from now on. May be called while another thread drives the context.
-  void add(Polled& group);
-  /// Ends that. Called by the thread that drives the context, outside of `progress()`.
-  void remove(Polled& group) noexcept;
+  void add(std::shared_ptr<Polled> group);
+  /// Goes on polling `group` until its farewells are sent, for two seconds at most, and then closes it.
+  /// Called by the thread that drives the context, outside of `progress()`.
+  void retire(Polled& group) noexcept;
 
  private:
+  struct Entry {
+    std::shared_ptr<Polled> group;
+    Deadline retired;  // when to close it, farewells or not; never while it is in use
+    bool is_retired = false;
+  };
+
   void admit_newcomers();
+  void close_retired(bool all) noexcept;
 
   UcpContext context_;
   Protocol protocol_;
   Descriptor events_;
-  std::vector<Polled*> groups_;
+  std::vector<Entry> groups_;
+  std::size_t retired_ = 0;  // of them
   unsigned turn_ = 0;
   bool poll_all_ = false;
 
   std::atomic<bool> has_newcomers_{false};
   std::mutex mutex_;  // guards newcomers_
-  std::vector<Polled*> newcomers_;
+  std::vector<std::shared_ptr<Polled>> newcomers_;
 };
 
 }  // namespace ucxring::ucx

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "transport/ucx/endpoint.hpp"
 #include "transport/ucx/status.hpp"
@@ -123,6 +124,12 @@ void Outbox::on_control_sent(void* request, ucs_status_t, void* user_data) noexc
   ucp_request_free(request);
   auto& control = *static_cast<Control*>(user_data);
   control.outbox->controls_.give_back(control);
+}
+
+void Outbox::close_unfinished() noexcept {
+  std::vector<UcxEndpoint*> unfinished;
+  fragments_.for_each_used([&](Fragment& fragment) { unfinished.push_back(fragment.peer); });
+  for (UcxEndpoint* peer : unfinished) peer->close();
 }
 
 void Outbox::fail_all(const Status& why) noexcept {

@@ -26,6 +26,10 @@ class Outbox {
 
   /// Messages that UCX has not finished with.
   [[nodiscard]] std::size_t outstanding() const noexcept { return fragments_.used() + controls_.used(); }
+  /// Data messages among them, or parts of such.
+  [[nodiscard]] std::size_t outstanding_data() const noexcept { return fragments_.used(); }
+  /// Closes the endpoints over which data is still under way, which cancels it.
+  void close_unfinished() noexcept;
   /// Messages ever handed to UCX; grows with each.
   [[nodiscard]] std::uint64_t posted() const noexcept { return posted_; }
   /// Fails what is outstanding, once the worker is gone and no callback can come.

@@ -36,7 +36,8 @@ std::unique_ptr<Transport> create(std::shared_ptr<Context> context, std::shared_
   }
   UcpWorker worker = make_worker(own->handle());
   Group group = join(*store, rank, world_size, timeout, address_of(worker.get()));
-  return std::make_unique<UcxTransport>(std::move(own), std::move(worker), rank, std::move(group));
+  auto membership = std::make_shared<Membership>(std::move(worker), own->protocol(), rank, std::move(group));
+  return std::make_unique<UcxTransport>(std::move(own), std::move(membership));
 }
 
 std::string library_version() {
