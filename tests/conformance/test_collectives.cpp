@@ -39,8 +39,10 @@ std::vector<CollectiveCase> cases_of(Collective collective, int world_size) {
   for (const std::size_t count : edge_counts(world_size, kSlice)) {
     for (const bool in_place : {false, true}) {
       if (reduces(collective)) {
-        for (const auto& [type, op] : all_reductions())
-          cases.push_back({collective, type, op, count, 0, in_place});
+        for (const auto& [type, op] : all_reductions()) {
+          if (has_exact_inputs(op, type, world_size))
+            cases.push_back({collective, type, op, count, 0, in_place});
+        }
       } else if (collective == Collective::broadcast) {
         for (const int root : {0, world_size / 2, world_size - 1}) {
           cases.push_back({collective, DataType::int16, ReduceOp::sum, count, root, true});
