@@ -1,8 +1,8 @@
 #include "collectives/validate.hpp"
 
-#include "collectives/symbolic/rehearsal.hpp"
 #include "collectives/symbolic/form.hpp"
 #include "collectives/symbolic/matching.hpp"
+#include "collectives/symbolic/rehearsal.hpp"
 #include "collectives/symbolic/results.hpp"
 
 namespace ucxring {

@@ -10,8 +10,8 @@ namespace ucxring {
 
 /// What a valid set of schedules costs, in units of the textbook.
 struct ScheduleCost {
-  int rounds = 0;             ///< longest chain of messages that depend on each other (factor of α)
-  double bytes_sent = 0;      ///< most bytes any rank sends, as a multiple of the vector's n bytes (factor of β)
+  int rounds = 0;         ///< longest chain of messages that depend on each other (factor of α)
+  double bytes_sent = 0;  ///< most bytes any rank sends, as a multiple of the vector's n bytes (factor of β)
   double bytes_received = 0;  ///< likewise received
   double bytes_reduced = 0;   ///< likewise combined (factor of γ)
   std::size_t messages = 0;   ///< messages of all ranks together
@@ -22,12 +22,14 @@ struct Validation {
   ScheduleCost cost;  ///< when ok
 };
 
-/// Runs `schedules[r]` for every rank r symbolically, with messages that complete only when they are received (the
-/// strictest transport) and once with input and output in the same memory, once apart. Checks that every index and peer
-/// is in range, each send meets one receive of the same size, nothing dead-locks, no chunk is read before it is written
-/// or overwritten while being sent, the result of `collective` holds every contribution exactly once, is marked
-/// complete exactly once where it is reduced, and is the same expression, in the same order, on every rank.
-/// Never crashes, whatever it is fed. `root` matters for rooted collectives only.
-[[nodiscard]] Validation validate(std::span<const Schedule> schedules, Collective collective, Rank root = Rank(0));
+/// Runs `schedules[r]` for every rank r symbolically, with messages that complete only when they are received
+/// (the strictest transport) and once with input and output in the same memory, once apart. Checks that every
+/// index and peer is in range, each send meets one receive of the same size, nothing dead-locks, no chunk is
+/// read before it is written or overwritten while being sent, the result of `collective` holds every
+/// contribution exactly once, is marked complete exactly once where it is reduced, and is the same
+/// expression, in the same order, on every rank. Never crashes, whatever it is fed. `root` matters for rooted
+/// collectives only.
+[[nodiscard]] Validation validate(std::span<const Schedule> schedules, Collective collective,
+                                  Rank root = Rank(0));
 
 }  // namespace ucxring
