@@ -70,7 +70,7 @@ ucs_status_t Outbox::post(Fragment& fragment, const std::byte* data, std::size_t
   unsigned flags = 0;
   if (group_.protocol.rendezvous_bytes <= fragment.header.total) {
     flags = UCP_AM_SEND_FLAG_RNDV;
-  } else if (bytes < fragment.header.total) {
+  } else if (group_.protocol.always_eager) {
     flags = UCP_AM_SEND_FLAG_EAGER;
   }
   const ucp_request_param_t param = parameters(&Outbox::on_sent, &fragment, flags);

@@ -90,9 +90,9 @@ UcpConfig make_config(const Config& config, const std::string& master_host, cons
 }  // namespace
 
 Protocol choose_protocol(const Config& config) {
-  if (is_tcp_only(config)) return {kTcpFragment, kNever};
+  if (is_tcp_only(config)) return {kTcpFragment, true, kNever};
   // Elsewhere UCX knows the hardware: it picks eager or rendezvous by size.
-  return {kNever, kNever};
+  return {kNever, false, kNever};
 }
 
 UcpContext make_ucp_context(const Config& config, const std::string& master_host, const IsSet& is_set) {

@@ -15,7 +15,8 @@ using IsSet = std::function<bool(const std::string& name)>;
 
 /// How messages are cut and which protocol carries them.
 struct Protocol {
-  std::size_t fragment_bytes;    ///< longer messages go as several active messages of this size
+  std::size_t fragment_bytes;  ///< longer messages go as several active messages of this size
+  bool always_eager;  ///< shorter ones than `rendezvous_bytes` never wait for the receiver; else UCX decides
   std::size_t rendezvous_bytes;  ///< messages of at least this size go by rendezvous, unfragmented
 };
 
