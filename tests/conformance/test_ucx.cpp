@@ -5,7 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <array>
+#include <csignal>
 #include <filesystem>
 #include <future>
 
@@ -107,6 +107,15 @@ TEST(UcxJoin, ADeviceThatDoesNotExistIsNamedWithThoseThatDo) {
 TEST(UcxContextOfProcess, IsSharedWhileItLives) {
   const auto first = ucx::process_context(Config{}, "localhost");
   EXPECT_EQ(first, ucx::process_context(Config{}, "localhost"));
+}
+
+TEST(UcxContext, LeavesSignalsToTheProgram) {
+  const auto context = ucx::make_context(Config{}, "localhost");
+  for (const int number : {SIGHUP, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
+    struct sigaction action {};
+    ASSERT_EQ(sigaction(number, nullptr, &action), 0);
+    EXPECT_EQ(action.sa_handler, SIG_DFL) << "signal " << number;
+  }
 }
 
 TEST_F(UcxPair, AStoreWithOldKeysWorksAgain) {

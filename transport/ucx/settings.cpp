@@ -9,6 +9,7 @@
 
 #include "transport/base/log.hpp"
 #include "transport/ucx/devices.hpp"
+#include "transport/ucx/signals.hpp"
 #include "transport/ucx/status.hpp"
 
 namespace ucxring::ucx {
@@ -97,6 +98,7 @@ Protocol choose_protocol(const Config& config) {
 
 UcpContext make_ucp_context(const Config& config, const std::string& master_host, const IsSet& is_set) {
   set_global_options(is_set);
+  if (!is_set("UCX_HANDLE_ERRORS") && !is_set("UCX_DEBUG_SIGNO")) give_back_signals();
   const UcpConfig settings = make_config(config, master_host, is_set);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_NAME;
