@@ -1,6 +1,7 @@
 // The extension module ucxring._C.
 #include <fmt/format.h>
 #include <pybind11/chrono.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <optional>

@@ -1,8 +1,8 @@
 #include "backend/convert.hpp"
 
 #include <ATen/MemoryOverlap.h>
-#include <ATen/ops/empty.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include <optional>
