@@ -137,5 +137,6 @@ def events_table(events: Sequence[dict[str, dict[str, float]]]) -> Table:
     for backend in totals:
         made.add_column(backend, justify="right")
     for event in dict.fromkeys(event for counts in totals.values() for event in counts):
-        made.add_row(event, *(f"{counts.get(event, float('nan')):,.0f}" for counts in totals.values()))
+        name = f"{event}, ms" if event == "task-clock" else event
+        made.add_row(name, *(f"{counts.get(event, float('nan')):,.0f}" for counts in totals.values()))
     return made
