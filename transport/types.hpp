@@ -42,7 +42,8 @@ struct ConstBuffer {
   ConstBuffer() noexcept = default;
   ConstBuffer(const std::byte* begin, std::size_t size, MemoryKind memory = MemoryKind::host) noexcept
       : data(begin), bytes(size), kind(memory) {}
-  ConstBuffer(Buffer buffer) noexcept : data(buffer.data), bytes(buffer.bytes), kind(buffer.kind) {}  // NOLINT
+  ConstBuffer(Buffer buffer) noexcept
+      : data(buffer.data), bytes(buffer.bytes), kind(buffer.kind) {}  // NOLINT
 };
 
 /// Identity of one message between an ordered pair of ranks of a group. Messages are matched by tag, never by
@@ -54,7 +55,8 @@ class Tag {
   static constexpr int kStepBits = 20;      ///< n-th message of the lane from this sender to this receiver
 
   constexpr Tag() noexcept = default;
-  /// Fields larger than their width wrap around for `sequence` and `lane`; `step` must fit (checked by the planner).
+  /// Fields larger than their width wrap around for `sequence` and `lane`; `step` must fit (checked by the
+  /// planner).
   static constexpr Tag make(std::uint64_t sequence, std::uint64_t lane, std::uint64_t step) noexcept {
     Tag tag;
     tag.bits_ = (mask(sequence, kSequenceBits) << (kLaneBits + kStepBits)) |
@@ -85,20 +87,20 @@ class Tag {
   std::uint64_t bits_ = 0;
 };
 
-/// Opaque 64 bits that travel with each message and must be equal on both sides, else the receive completes with
-/// `mismatch` and no byte is delivered. The collectives layer puts the operation's fingerprint there.
+/// Opaque 64 bits that travel with each message and must be equal on both sides, else the receive completes
+/// with `mismatch` and no byte is delivered. The collectives layer puts the operation's fingerprint there.
 using Stamp = std::uint64_t;
 
-/// Consumer of a message's bytes where they lie. `apply` is called from `Context::progress()`, one or more times,
-/// with consecutive ranges that cover the message exactly once and whose offsets are multiples of 64 bytes; `bytes` is
-/// readable only during the call. It must neither block nor call the transport.
+/// Consumer of a message's bytes where they lie. `apply` is called from `Context::progress()`, one or more
+/// times, with consecutive ranges that cover the message exactly once and whose offsets are multiples of 64
+/// bytes; `bytes` is readable only during the call. It must neither block nor call the transport.
 struct Sink {
   void (*apply)(void* context, std::size_t offset, std::span<const std::byte> bytes) = nullptr;
   void* context = nullptr;
 };
 
-/// State of one posted operation. Owned by the poster, must stay in place until `finished()`, written only by the
-/// transport inside calls made by the thread that drives the context. Completions never run user code.
+/// State of one posted operation. Owned by the poster, must stay in place until `finished()`, written only by
+/// the transport inside calls made by the thread that drives the context. Completions never run user code.
 struct Completion {
   enum class State : std::uint8_t { idle, pending, done, failed };
   State state = State::idle;

@@ -8,9 +8,9 @@
 
 namespace ucxring {
 
-/// target[i] = left[i] ⊕ right[i] for i in [0, count) elements. `target` may equal `left` or `right`; other overlap is
-/// not allowed. Pointers need only the alignment of a byte. Operands are ordered: results are the same bits on every
-/// rank that combines the same operands in the same order.
+/// target[i] = left[i] ⊕ right[i] for i in [0, count) elements. `target` may equal `left` or `right`; other
+/// overlap is not allowed. Pointers need only the alignment of a byte. Operands are ordered: results are the
+/// same bits on every rank that combines the same operands in the same order.
 using CombineKernel = void (*)(void* target, const void* left, const void* right, std::size_t count);
 
 /// target[i] = source[i] × factor (scale) for `count` elements; `target` may equal `source`.
@@ -26,8 +26,8 @@ struct Reduction {
   DivideKernel divide = nullptr;
 };
 
-/// Throws `Error` (unsupported) naming both when the pair has no meaning (bit operations on floating types, min and
-/// max of complex numbers, average of integers or bool, …).
+/// Throws `Error` (unsupported) naming both when the pair has no meaning (bit operations on floating types,
+/// min and max of complex numbers, average of integers or bool, …).
 [[nodiscard]] Reduction find_reduction(DataType type, ReduceOp op, MemoryKind kind = MemoryKind::host);
 
 /// Whether `find_reduction` would succeed.

@@ -12,27 +12,29 @@
 
 namespace ucxring {
 
-/// Typed settings. Defaults are the documented ones; `parse_config` overrides them from `UCXRING_*` variables.
+/// Typed settings. Defaults are the documented ones; `parse_config` overrides them from `UCXRING_*`
+/// variables.
 struct Config {
-  std::string algorithm;           ///< UCXRING_ALGORITHM, e.g. "all_reduce:ring,tree;broadcast:^chain"; empty: by size
-  std::size_t slice_bytes = 0;     ///< UCXRING_SLICE_BYTES, pipelining unit; 0: chosen by size
-  int lanes = 0;                   ///< UCXRING_LANES, slices of one operation in flight; 0: chosen
+  std::string algorithm;  ///< UCXRING_ALGORITHM, e.g. "all_reduce:ring,tree;broadcast:^chain"; empty: by size
+  std::size_t slice_bytes = 0;         ///< UCXRING_SLICE_BYTES, pipelining unit; 0: chosen by size
+  int lanes = 0;                       ///< UCXRING_LANES, slices of one operation in flight; 0: chosen
   std::chrono::microseconds spin{50};  ///< UCXRING_SPIN_US, longest busy wait before a waiter sleeps
-  bool progress_thread = true;     ///< UCXRING_PROGRESS_THREAD, off: progress only while somebody waits
-  std::string transport = "auto";  ///< UCXRING_TRANSPORT: auto, ucx
-  std::string net_devices;         ///< UCXRING_NET_DEVICES, comma list of interfaces; empty: the one that routes to the master
-  std::string ucx_tls = "tcp,self";    ///< UCXRING_UCX_TLS, UCX transports to use; "default" leaves it to UCX
-  std::string port_range;          ///< UCXRING_PORT_RANGE, "first-last" for listening sockets; empty: any
-  std::string log_level = "warning";   ///< UCXRING_LOG_LEVEL: trace, debug, info, warning, error, off
+  bool progress_thread = true;         ///< UCXRING_PROGRESS_THREAD, off: progress only while somebody waits
+  std::string transport = "auto";      ///< UCXRING_TRANSPORT: auto, ucx
+  std::string net_devices;  ///< UCXRING_NET_DEVICES, comma list of interfaces; empty: the one that routes to
+                            ///< the master
+  std::string ucx_tls = "tcp,self";   ///< UCXRING_UCX_TLS, UCX transports to use; "default" leaves it to UCX
+  std::string port_range;             ///< UCXRING_PORT_RANGE, "first-last" for listening sockets; empty: any
+  std::string log_level = "warning";  ///< UCXRING_LOG_LEVEL: trace, debug, info, warning, error, off
 };
 
 /// One row of the table.
 struct Setting {
-  std::string_view name;           ///< without the prefix, upper case: "SLICE_BYTES"
-  std::string_view type;           ///< "bytes", "integer", "microseconds", "bool", "choice", "text"
+  std::string_view name;  ///< without the prefix, upper case: "SLICE_BYTES"
+  std::string_view type;  ///< "bytes", "integer", "microseconds", "bool", "choice", "text"
   std::string_view default_value;
-  std::string_view allowed;        ///< human-readable rule, e.g. "0 or 4Ki … 64Mi"
-  std::string_view help;           ///< one sentence
+  std::string_view allowed;                              ///< human-readable rule, e.g. "0 or 4Ki … 64Mi"
+  std::string_view help;                                 ///< one sentence
   void (*parse)(Config& config, std::string_view text);  ///< throws Error(invalid_argument) on a bad value
   std::string (*show)(const Config& config);             ///< the value as text that `parse` accepts
 };
@@ -43,10 +45,12 @@ struct Setting {
 /// Looks a variable up by full name ("UCXRING_LANES"); nothing when it is unset.
 using VariableReader = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// Reads every setting. Throws `Error` (invalid_argument) that names the variable, the value and what is allowed.
+/// Reads every setting. Throws `Error` (invalid_argument) that names the variable, the value and what is
+/// allowed.
 [[nodiscard]] Config parse_config(const VariableReader& reader);
 
-/// `parse_config` on the process environment, also refusing unknown UCXRING_* names (with the nearest known one).
+/// `parse_config` on the process environment, also refusing unknown UCXRING_* names (with the nearest known
+/// one).
 [[nodiscard]] Config config_from_environment();
 
 /// Whether the process environment has a variable of this full name, also an empty one.

@@ -8,15 +8,24 @@ namespace ucxring {
 
 std::string_view to_string(ErrorCode code) noexcept {
   switch (code) {
-    case ErrorCode::ok: return "ok";
-    case ErrorCode::invalid_argument: return "invalid_argument";
-    case ErrorCode::unsupported: return "unsupported";
-    case ErrorCode::timeout: return "timeout";
-    case ErrorCode::peer_lost: return "peer_lost";
-    case ErrorCode::mismatch: return "mismatch";
-    case ErrorCode::transport: return "transport";
-    case ErrorCode::cuda: return "cuda";
-    case ErrorCode::internal: return "internal";
+    case ErrorCode::ok:
+      return "ok";
+    case ErrorCode::invalid_argument:
+      return "invalid_argument";
+    case ErrorCode::unsupported:
+      return "unsupported";
+    case ErrorCode::timeout:
+      return "timeout";
+    case ErrorCode::peer_lost:
+      return "peer_lost";
+    case ErrorCode::mismatch:
+      return "mismatch";
+    case ErrorCode::transport:
+      return "transport";
+    case ErrorCode::cuda:
+      return "cuda";
+    case ErrorCode::internal:
+      return "internal";
   }
   return "unknown";
 }

@@ -33,7 +33,8 @@ class [[nodiscard]] Status {
  public:
   Status() noexcept = default;
 
-  /// A failure. `peer` is the rank the failure concerns, -1 when none; `message` says who, whom, what and the remedy.
+  /// A failure. `peer` is the rank the failure concerns, -1 when none; `message` says who, whom, what and the
+  /// remedy.
   Status(ErrorCode code, std::string message, int peer = -1,
          SourceLocation where = SourceLocation::current());
 
@@ -43,9 +44,7 @@ class [[nodiscard]] Status {
   [[nodiscard]] std::string_view message() const noexcept {
     return info_ ? std::string_view(info_->message) : std::string_view();
   }
-  [[nodiscard]] SourceLocation where() const noexcept {
-    return info_ ? info_->where : SourceLocation();
-  }
+  [[nodiscard]] SourceLocation where() const noexcept { return info_ ? info_->where : SourceLocation(); }
 
   /// Throws `Error` when this is a failure.
   void throw_if_error() const;
@@ -64,8 +63,7 @@ class [[nodiscard]] Status {
 class Error : public std::runtime_error {
  public:
   explicit Error(Status status);
-  Error(ErrorCode code, std::string message, int peer = -1,
-        SourceLocation where = SourceLocation::current());
+  Error(ErrorCode code, std::string message, int peer = -1, SourceLocation where = SourceLocation::current());
 
   [[nodiscard]] ErrorCode code() const noexcept { return status_.code(); }
   [[nodiscard]] int peer() const noexcept { return status_.peer(); }

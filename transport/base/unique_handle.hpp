@@ -5,8 +5,8 @@
 
 namespace ucxring {
 
-/// Owns a handle of type `Handle` and gives it back with `Release` (a stateless callable) exactly once. `Empty` is
-/// the value that stands for "none".
+/// Owns a handle of type `Handle` and gives it back with `Release` (a stateless callable) exactly once.
+/// `Empty` is the value that stands for "none".
 template <typename Handle, auto Release, Handle Empty = Handle{}>
 class UniqueHandle {
  public:

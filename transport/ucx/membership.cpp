@@ -49,7 +49,17 @@ bool Membership::progress() {
 
 bool Membership::busy() const noexcept { return outbox_.outstanding() > 0 || inbox_.busy() || self_.busy(); }
 
-bool Membership::arm() { return !worker_ || (!self_.busy() && ucp_worker_arm(worker_.get()) == UCS_OK); }
+// A progress call that takes a step in the handshake of a new TCP connection counts as nothing moved, and
+// only one that finds nothing at all makes UCX watch that connection again: sleeping after the former would
+// be for ever.
+bool Membership::arm() {
+  constexpr int kQuietCalls = 2;
+  if (!worker_) return true;
+  for (int call = 0; call < kQuietCalls; ++call) {
+    if (ucp_worker_progress(worker_.get()) != 0) return false;
+  }
+  return !self_.busy() && ucp_worker_arm(worker_.get()) == UCS_OK;
+}
 
 bool Membership::flushed() noexcept {
   if (!worker_) return true;
