@@ -70,12 +70,12 @@ def train_both(
     assert_replicas_equal(wrapped, world_size)
 
 
-def summing_hook(_: object, bucket: dist.GradBucket) -> torch.futures.Future:
+def summing_hook(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     work = dist.all_reduce(bucket.buffer(), async_op=True)
     return work.get_future().then(lambda future: future.value()[0] / dist.get_world_size())
 
 
-def halving_hook(_: object, bucket: dist.GradBucket) -> torch.futures.Future:
+def halving_hook(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     return default_hooks.fp16_compress_hook(dist.group.WORLD, bucket)
 
 
@@ -160,7 +160,7 @@ def uneven_inputs(rank: int, world_size: int) -> None:
 
 
 def hook_that_raises(rank: int, world_size: int) -> None:
-    def hook(_: object, bucket: dist.GradBucket) -> torch.futures.Future:
+    def hook(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         raise KeyError("from the hook")
 
     model = DistributedDataParallel(make_model())

@@ -124,7 +124,7 @@ def test_options_reach_the_group() -> None:
 
 
 def refuse(rank: int, world_size: int) -> None:
-    with pytest.raises(ValueError, match="UCXRING_ALGORITHM.*teleport.*known: .*ring"):
+    with pytest.raises(ValueError, match=r"UCXRING_ALGORITHM.*teleport.*known: .*ring"):
         dist.new_group(pg_options=ucxring.Options(algorithm="all_reduce:teleport"))
 
 
