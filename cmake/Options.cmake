@@ -13,7 +13,7 @@ if(UCXRING_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 if(UCXRING_SANITIZE)
-  add_compile_options(-fsanitize=${UCXRING_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_compile_options(-fsanitize=${UCXRING_SANITIZE} -O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${UCXRING_SANITIZE})
 endif()
 

@@ -51,18 +51,17 @@ Status Operation::wait(std::chrono::milliseconds limit) const {
 
 std::uint64_t Operation::sequence() const noexcept { return execution_ ? execution_->sequence() : 0; }
 
-std::unique_ptr<Communicator> Communicator::create(std::shared_ptr<Store> store, Rank rank, int world_size,
-                                                   Options options) {
+std::unique_ptr<Communicator> Communicator::create(const std::shared_ptr<Store>& store, Rank rank,
+                                                   int world_size, const Options& options) {
   log::configure(options.config.log_level, rank.value, world_size);
   check_preference(options.config.algorithm);
   Engine& engine = Engine::process({options.config.spin, options.config.progress_thread});
-  auto transport =
-      connect(std::move(store), rank, world_size, options.timeout, options.config, options.master_host);
-  return std::make_unique<Communicator>(std::move(transport), engine, std::move(options));
+  auto transport = connect(store, rank, world_size, options.timeout, options.config, options.master_host);
+  return std::make_unique<Communicator>(std::move(transport), engine, options);
 }
 
-Communicator::Communicator(std::unique_ptr<Transport> transport, Engine& engine, Options options)
-    : group_(std::make_shared<Group>(std::move(transport), engine, std::move(options))) {}
+Communicator::Communicator(std::unique_ptr<Transport> transport, Engine& engine, const Options& options)
+    : group_(std::make_shared<Group>(std::move(transport), engine, options)) {}
 
 Communicator::~Communicator() { group_->shutdown(); }
 

@@ -70,10 +70,10 @@ class Communicator {
 
   /// Joins the group through `store`, over the best transport for `options.config`. Collective over all
   /// ranks. Throws `Error`: timeout names the ranks that did not come.
-  [[nodiscard]] static std::unique_ptr<Communicator> create(std::shared_ptr<Store> store, Rank rank,
-                                                            int world_size, Options options);
+  [[nodiscard]] static std::unique_ptr<Communicator> create(const std::shared_ptr<Store>& store, Rank rank,
+                                                            int world_size, const Options& options);
   /// Over a given transport and engine. The engine must outlive the communicator.
-  Communicator(std::unique_ptr<Transport> transport, Engine& engine, Options options);
+  Communicator(std::unique_ptr<Transport> transport, Engine& engine, const Options& options);
   ~Communicator();  ///< leaves the group; operations in flight fail
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;

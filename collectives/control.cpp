@@ -15,6 +15,8 @@ struct Header {
   std::uint8_t code;
   std::uint16_t text_bytes;
   std::int32_t peer;
+  std::int32_t origin;
+  std::int32_t reserved;
   std::uint64_t sequence;
   std::uint64_t completed;
 };
@@ -27,6 +29,8 @@ std::vector<std::byte> encode(const ControlMessage& message) {
                       static_cast<std::uint8_t>(message.code),
                       static_cast<std::uint16_t>(text_bytes),
                       message.peer,
+                      message.origin,
+                      0,
                       message.sequence,
                       message.completed};
   std::vector<std::byte> wire(sizeof header + text_bytes);
@@ -45,6 +49,7 @@ std::optional<ControlMessage> decode(std::span<const std::byte> wire) {
   ControlMessage message{static_cast<ControlMessage::Kind>(header.kind),
                          static_cast<ErrorCode>(header.code),
                          header.peer,
+                         header.origin,
                          header.sequence,
                          header.completed,
                          {}};

@@ -14,7 +14,7 @@ namespace ucxring {
 /// What one rank tells another beside data.
 struct ControlMessage {
   enum class Kind : std::uint8_t {
-    failure,  ///< the sender's group has failed: `code`, `peer`, `text`
+    failure,  ///< the group has failed: `code`, `peer`, `text`, noticed by `origin`; relayed by every rank
     query,    ///< asks for an `answer` about operation `sequence`
     answer,   ///< `sequence`: newest operation started, `completed`: newest of which all before it are
               ///< complete too
@@ -22,6 +22,7 @@ struct ControlMessage {
   Kind kind = Kind::query;
   ErrorCode code = ErrorCode::ok;
   std::int32_t peer = -1;
+  std::int32_t origin = -1;
   std::uint64_t sequence = 0;
   std::uint64_t completed = 0;
   std::string text;

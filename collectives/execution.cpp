@@ -61,7 +61,7 @@ bool Execution::advance() {
     while (lanes_[i].active && advance_lane(lanes_[i])) moved = true;
   }
   if (finished_lanes_ == plan_->lanes) finish({});
-  return moved || !trouble_.status.ok();
+  return moved;
 }
 
 void Execution::set_waiting(Engine& engine, const Context* virtual_clock) noexcept {

@@ -8,7 +8,7 @@
 
 namespace ucxring {
 
-Group::Group(std::unique_ptr<Transport> transport, Engine& engine, Communicator::Options options)
+Group::Group(std::unique_ptr<Transport> transport, Engine& engine, const Communicator::Options& options)
     : engine_(engine),
       transport_(std::move(transport)),
       rank_(transport_->rank()),
@@ -32,7 +32,7 @@ Operation Group::start(const Fingerprint& fingerprint, const Execution::Buffers&
   std::shared_ptr<Execution> execution;
   {
     const auto baton = engine_.take_baton();
-    settle_failures();
+    settle_failures(context_->now());
     if (!failure_.ok()) {
       throw Error(
           failure_.code(),
@@ -51,7 +51,7 @@ Operation Group::start(const Fingerprint& fingerprint, const Execution::Buffers&
     ours_[sequence % kRemembered] = {sequence, fingerprint.pack(), rank_.value};
     const Called& early = early_[sequence % kRemembered];
     if (early.sequence == sequence && early.stamp != fingerprint.pack()) {
-      reported_ = mismatch(sequence, early.rank, early.stamp, fingerprint.pack());
+      report(mismatch(sequence, early.rank, early.stamp, fingerprint.pack()), rank_.value, {});
     }
     waiting_.push_back(execution);
     admit();
@@ -84,19 +84,21 @@ void Group::admit() {
 
 bool Group::advance(Time now) {
   bool moved = false;
-  if (transport_ && (transport_->take_activity() || dirty_ || !reported_.ok())) moved = advance_operations();
+  if (settle_failures(now)) return true;
+  if (transport_->take_activity() || dirty_) moved = advance_operations();
   if (!active_.empty() && now >= next_deadline()) check_deadlines(now);
   return moved;
 }
 
 bool Group::advance_operations() {
-  bool moved = settle_failures();
+  bool moved = false;
   dirty_ = false;
   for (std::size_t i = 0; i < active_.size(); ++i) {
     moved |= active_[i]->advance();
     if (active_[i]->done() || active_[i]->trouble().status.ok()) continue;
-    fail(explain(*active_[i]), true);
-    return true;
+    const Status why = explain(*active_[i]);
+    report(why, rank_.value, why.code() == ErrorCode::peer_lost ? kGrace : Duration{});
+    return settle_failures(context_->now());
   }
   std::erase_if(active_, [](const auto& execution) { return execution->done().load(); });
   const bool more = !waiting_.empty();
@@ -105,9 +107,20 @@ bool Group::advance_operations() {
   return moved;
 }
 
-bool Group::settle_failures() {
-  if (reported_.ok() || !failure_.ok()) return false;
-  fail(reported_, !reported_by_peer_);
+/// Takes note of a failure. The first one counts, but one that is still in its time of grace gives way to a
+/// better explanation: a connection may break because its peer has left after a failure that we have yet to
+/// hear of.
+void Group::report(const Status& why, int origin, Duration grace) {
+  if (!failure_.ok() || (!reported_.ok() && grace > Duration{})) return;
+  if (!reported_.ok() && report_due_ == Time{}) return;
+  reported_ = why;
+  report_origin_ = origin;
+  report_due_ = grace > Duration{} ? context_->now() + grace : Time{};
+}
+
+bool Group::settle_failures(Time now) {
+  if (reported_.ok() || !failure_.ok() || now < report_due_) return false;
+  fail(reported_, report_origin_);
   return true;
 }
 
@@ -123,15 +136,16 @@ std::uint64_t Group::completed() const noexcept {
   return completed;
 }
 
-void Group::fail(const Status& why, bool announce_it) {
+/// Every rank tells all others before it closes its connections, so that nobody sees them break without
+/// knowing why.
+void Group::fail(Status why, int origin) {  // NOLINT(performance-unnecessary-value-param): may be a member
   if (!failure_.ok()) return;
   failure_ = why;
+  reported_ = {};
   inquiry_.reset();
   log::debug("group '{}' failed: {}", name_, why.message());
-  if (announce_it) {
-    announce({ControlMessage::Kind::failure, why.code(), why.peer(), sequence_.load(), completed(),
-              std::string(why.message())});
-  }
+  announce({ControlMessage::Kind::failure, why.code(), why.peer(), origin, sequence_.load(), completed(),
+            std::string(why.message())});
   if (transport_) transport_->abort(why);
   for (auto& execution : active_) {
     if (!execution->done()) execution->fail(why);
@@ -152,7 +166,7 @@ void Group::abort(const Status& why) {
   {
     const auto baton = engine_.take_baton();
     if (closed_) return;
-    fail(why, true);
+    fail(why, rank_.value);
   }
   engine_.kick();
 }
@@ -164,8 +178,8 @@ void Group::shutdown() {
     closed_ = true;
     if (!active_.empty() || !waiting_.empty()) {
       fail({ErrorCode::transport,
-            fmt::format("group '{}' was shut down on this rank while the operation was in flight", name_)},
-           false);
+            fmt::format("rank {} shut group '{}' down while operations were in flight", rank_.value, name_)},
+           rank_.value);
     }
     if (failure_.ok()) {
       failure_ = {ErrorCode::invalid_argument, fmt::format("group '{}' was shut down on this rank", name_)};

@@ -18,7 +18,7 @@ namespace ucxring {
 /// baton.
 class Group final : public Driven, private Listener {
  public:
-  Group(std::unique_ptr<Transport> transport, Engine& engine, Communicator::Options options);
+  Group(std::unique_ptr<Transport> transport, Engine& engine, const Communicator::Options& options);
   ~Group() override;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -43,7 +43,7 @@ class Group final : public Driven, private Listener {
 
   bool advance(Time now) override;
   [[nodiscard]] Time next_deadline() const noexcept override;
-  [[nodiscard]] bool busy() const noexcept override { return !active_.empty(); }
+  [[nodiscard]] bool busy() const noexcept override { return !active_.empty() || !reported_.ok(); }
 
  private:
   /// Questions to all peers after a deadline passed, and their answers.
@@ -62,13 +62,16 @@ class Group final : public Driven, private Listener {
   static constexpr std::size_t kRemembered = 64;
   static constexpr std::size_t kMaxInFlight = 32;
   static constexpr std::size_t kPoolSize = 256;
+  static constexpr Duration kGrace =
+      std::chrono::milliseconds(300);  ///< for the reason of a broken connection
 
   void on_unexpected(Rank peer, Tag tag, Stamp stamp) override;
   void on_control(Rank peer, std::span<const std::byte> message) override;
   void on_peer_lost(Rank peer, const Status& why) override;
 
   bool advance_operations();
-  bool settle_failures();
+  void report(const Status& why, int origin, Duration grace);
+  bool settle_failures(Time now);
   [[nodiscard]] std::shared_ptr<Execution> idle_execution();
   void admit();
 
@@ -77,7 +80,7 @@ class Group final : public Driven, private Listener {
   [[nodiscard]] Status conclude(const Inquiry& inquiry) const;
   [[nodiscard]] std::uint64_t completed() const noexcept;
 
-  void fail(const Status& why, bool announce);
+  void fail(Status why, int origin);  // by value: callers pass members that it clears
   void announce(const ControlMessage& message);
   void close();
   [[nodiscard]] Status explain(const Execution& execution) const;
@@ -104,8 +107,9 @@ class Group final : public Driven, private Listener {
   bool dirty_ = false;
   std::optional<Inquiry> inquiry_;
 
-  Status reported_;  // noticed inside progress, settled in advance
-  bool reported_by_peer_ = false;
+  Status reported_;  // noticed inside progress, settled in advance once it is due
+  int report_origin_ = -1;
+  Time report_due_{};
   Status failure_;  // why the group is dead
   bool closed_ = false;
 };

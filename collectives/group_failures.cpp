@@ -39,7 +39,7 @@ std::string Group::title(const Execution& execution) const {
 }
 
 void Group::on_unexpected(Rank peer, Tag tag, Stamp stamp) {
-  if (!failure_.ok() || !reported_.ok()) return;
+  if (!failure_.ok()) return;
   const auto newest = sequence_.load();
   const auto ahead = distance(tag.sequence(), newest);
   const auto sequence = newest + static_cast<std::uint64_t>(static_cast<std::int64_t>(ahead));
@@ -55,30 +55,32 @@ void Group::on_unexpected(Rank peer, Tag tag, Stamp stamp) {
           [&](const auto& execution) { return execution->sequence() == sequence && !execution->done(); }) ||
       std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& e) { return e->sequence() == sequence; });
   // A finished operation has received all its messages: one more means that the peer runs another one.
-  if (!active || called.stamp != stamp) reported_ = mismatch(sequence, peer.value, stamp, called.stamp);
+  if (!active || called.stamp != stamp) {
+    report(mismatch(sequence, peer.value, stamp, called.stamp), rank_.value, {});
+  }
 }
 
 void Group::on_peer_lost(Rank peer, const Status& why) {
-  if (!failure_.ok() || !reported_.ok()) return;
   const auto doing = active_.empty() ? fmt::format("group '{}'", name_) : title(*active_.front());
-  reported_ = {why.code(),
-               fmt::format("{}: rank {} lost rank {}: {}", doing, rank_.value, peer.value, why.message()),
-               peer.value};
+  report(
+      {why.code(), fmt::format("{}: rank {} lost rank {}: {}", doing, rank_.value, peer.value, why.message()),
+       peer.value},
+      rank_.value, kGrace);
 }
 
 void Group::on_control(Rank peer, std::span<const std::byte> wire) {
   const auto message = decode(wire);
   if (!message || !failure_.ok()) return;
   switch (message->kind) {
-    case ControlMessage::Kind::failure:
-      if (!reported_.ok()) return;
-      reported_ = {message->code, fmt::format("{} [reported by rank {}]", message->text, peer.value),
-                   message->peer};
-      reported_by_peer_ = true;
+    case ControlMessage::Kind::failure: {
+      const auto reporter = fmt::format(" [reported by rank {}]", message->origin);
+      const bool marked = message->text.ends_with(reporter);
+      report({message->code, message->text + (marked ? "" : reporter), message->peer}, message->origin, {});
       return;
+    }
     case ControlMessage::Kind::query:
       transport_->endpoint(peer).send_control(encode(
-          {ControlMessage::Kind::answer, ErrorCode::ok, rank_.value, sequence_.load(), completed(), {}}));
+          {ControlMessage::Kind::answer, ErrorCode::ok, -1, rank_.value, sequence_.load(), completed(), {}}));
       return;
     case ControlMessage::Kind::answer:
       if (!inquiry_) return;
@@ -116,8 +118,8 @@ Status Group::explain(const Execution& execution) const {
 }
 
 Time Group::next_deadline() const noexcept {
-  if (inquiry_) return inquiry_->missing == 0 ? Time::min() : inquiry_->until;
-  Time earliest = Time::max();
+  Time earliest = reported_.ok() ? Time::max() : report_due_;
+  if (inquiry_) return inquiry_->missing == 0 ? Time::min() : std::min(earliest, inquiry_->until);
   for (const auto& execution : active_) earliest = std::min(earliest, execution->deadline());
   return earliest;
 }
@@ -127,7 +129,7 @@ void Group::check_deadlines(Time now) {
     if (inquiry_->late->done()) {
       inquiry_.reset();
     } else if (inquiry_->missing == 0 || now >= inquiry_->until) {
-      fail(conclude(*inquiry_), true);
+      fail(conclude(*inquiry_), rank_.value);
     }
     return;
   }
@@ -142,7 +144,7 @@ void Group::check_deadlines(Time now) {
 void Group::start_inquiry(const std::shared_ptr<Execution>& late, Time now) {
   inquiry_.emplace(Inquiry{late, now + kAnswerTime, {}, world_size_ - 1});
   inquiry_->answers.resize(static_cast<std::size_t>(world_size_));
-  announce({ControlMessage::Kind::query, ErrorCode::ok, rank_.value, late->sequence(), completed(), {}});
+  announce({ControlMessage::Kind::query, ErrorCode::ok, -1, rank_.value, late->sequence(), completed(), {}});
 }
 
 Status Group::conclude(const Inquiry& inquiry) const {

@@ -42,8 +42,8 @@ struct ConstBuffer {
   ConstBuffer() noexcept = default;
   ConstBuffer(const std::byte* begin, std::size_t size, MemoryKind memory = MemoryKind::host) noexcept
       : data(begin), bytes(size), kind(memory) {}
-  ConstBuffer(Buffer buffer) noexcept
-      : data(buffer.data), bytes(buffer.bytes), kind(buffer.kind) {}  // NOLINT
+  // NOLINTNEXTLINE(google-explicit-constructor): a writable buffer is readable
+  ConstBuffer(Buffer buffer) noexcept : data(buffer.data), bytes(buffer.bytes), kind(buffer.kind) {}
 };
 
 /// Identity of one message between an ordered pair of ranks of a group. Messages are matched by tag, never by

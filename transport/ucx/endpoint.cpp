@@ -88,6 +88,7 @@ Status UcxEndpoint::connect() {
 void UcxEndpoint::on_goodbye() {
   if (state_ == State::lost || state_ == State::left) return;
   state_ = State::left;
+  if (!group_.aborted.ok()) return;
   failure_ =
       Status(ErrorCode::peer_lost, fmt::format("{} has left the group", group_.describe(peer_)), peer_.value);
   inbox_.fail_peer(peer_, failure_);
@@ -102,7 +103,11 @@ void UcxEndpoint::on_error(void* argument, ucp_ep_h, ucs_status_t status) noexce
 }
 
 void UcxEndpoint::on_lost(ucs_status_t status) {
-  if (state_ != State::connected || !group_.aborted.ok()) return;
+  if (state_ != State::connected) return;
+  if (!group_.aborted.ok()) {
+    state_ = State::lost;
+    return;
+  }
   failure_ = explain(status);
   state_ = State::lost;
   inbox_.fail_peer(peer_, failure_);

@@ -29,6 +29,8 @@ class UcxEndpoint final : public Endpoint {
 
   /// Connects if that was not tried yet. The failure is what any post to this peer gets.
   Status open();
+  /// Whether this rank reached for the peer and the peer has neither left nor been lost since.
+  [[nodiscard]] bool is_connected() const noexcept { return state_ == State::connected; }
   /// The peer said that it leaves: nothing more will come, and that is no fault.
   void on_goodbye();
   /// Tells the peer that this rank leaves.

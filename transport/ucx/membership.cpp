@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -71,7 +72,12 @@ bool Membership::flushed() noexcept {
   return flushed_messages_ == outbox_.posted();
 }
 
-bool Membership::farewells_sent() noexcept { return flushed(); }
+// A connection that closes while bytes it never read are there is reset, and the reset may overtake what was
+// sent on it: the reason of a failure. So this rank stays until its peers have gone, too.
+bool Membership::farewells_sent() noexcept {
+  return flushed() &&
+         std::none_of(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->is_connected(); });
+}
 
 bool Membership::uses_buffers() const noexcept {
   return outbox_.outstanding_data() > 0 || inbox_.transfers() > 0;
@@ -132,7 +138,7 @@ ucs_status_t Membership::on_control_message(void* argument, const void* header, 
                                             void* data, std::size_t length,
                                             const ucp_am_recv_param_t* param) noexcept {
   auto& self = *static_cast<Membership*>(argument);
-  if (!self.group_.aborted.ok() || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
+  if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
   try {
     const auto known = read_header<ControlHeader>(header, header_length);
     if (!known || !self.is_from_group(known->route)) return UCS_OK;
@@ -146,6 +152,7 @@ ucs_status_t Membership::on_control_message(void* argument, const void* header, 
 
 void Membership::on_control(Rank source, ControlKind kind, std::span<const std::byte> message) {
   UcxEndpoint& peer = *peers_[static_cast<std::size_t>(source.value)];
+  if (!group_.aborted.ok() && kind != ControlKind::goodbye) return;
   switch (kind) {
     case ControlKind::hello:
       static_cast<void>(peer.open());

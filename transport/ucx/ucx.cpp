@@ -26,8 +26,8 @@ std::shared_ptr<Context> process_context(const Config& config, const std::string
   return context;
 }
 
-std::unique_ptr<Transport> create(std::shared_ptr<Context> context, std::shared_ptr<Store> store, Rank rank,
-                                  int world_size, std::chrono::milliseconds timeout) {
+std::unique_ptr<Transport> create(std::shared_ptr<Context> context, const std::shared_ptr<Store>& store,
+                                  Rank rank, int world_size, std::chrono::milliseconds timeout) {
   auto own = std::dynamic_pointer_cast<UcxContext>(std::move(context));
   if (!own)
     throw Error(ErrorCode::invalid_argument, "the context of a UCX group must come from ucx::make_context");

@@ -28,8 +28,8 @@ namespace ucxring::ucx {
 /// mismatch one that expects another world size or speaks another protocol version, invalid_argument a
 /// foreign context or a bad rank.
 [[nodiscard]] std::unique_ptr<Transport> create(std::shared_ptr<Context> context,
-                                                std::shared_ptr<Store> store, Rank rank, int world_size,
-                                                std::chrono::milliseconds timeout);
+                                                const std::shared_ptr<Store>& store, Rank rank,
+                                                int world_size, std::chrono::milliseconds timeout);
 
 /// Version of the UCX library that was loaded, e.g. "1.22.0".
 [[nodiscard]] std::string library_version();
