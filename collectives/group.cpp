@@ -32,7 +32,7 @@ Operation Group::start(const Fingerprint& fingerprint, const Execution::Buffers&
   std::shared_ptr<Execution> execution;
   {
     const auto baton = engine_.take_baton();
-    settle_failures(context_->now());
+    if (failure_.ok()) settle_failures(context_->now());
     if (!failure_.ok()) {
       throw Error(
           failure_.code(),
@@ -190,9 +190,10 @@ void Group::shutdown() {
 }
 
 /// Gives the transport back: with the baton, since that drives the context; the engine must not call us
-/// meanwhile.
+/// meanwhile. The last group of a context lets go of it, too, which sees to it that farewells are sent.
 void Group::close() {
   engine_.detach(*this);
+  const auto context = std::move(context_);  // ends after the baton
   const auto baton = engine_.take_baton();
   transport_->set_listener(nullptr);
   transport_.reset();
