@@ -35,7 +35,7 @@ constexpr std::array kAlgorithms{
               "everyone sends everything to everyone",
               direct_all_reduce,
               any_size,
-              {}},
+              {4096 * kKiB, 2, 2}},  // two ranks send as much as around a ring, in one round
     Algorithm{Collective::all_reduce,
               "direct_two_shot",
               "direct reduce-scatter, then direct all-gather",

@@ -54,6 +54,7 @@ TEST(Registry, DefaultsBySize) {
   EXPECT_EQ(choice(Collective::all_reduce, 8, 2), "recursive_doubling");
   EXPECT_EQ(choice(Collective::all_reduce, 16384, 7), "recursive_doubling");
   EXPECT_EQ(choice(Collective::all_reduce, 65536, 4), "direct_two_shot");
+  EXPECT_EQ(choice(Collective::all_reduce, 65536, 2), "direct");
   EXPECT_EQ(choice(Collective::all_reduce, 65536, 9), "ring");
   EXPECT_EQ(choice(Collective::all_reduce, 1 << 20, 16), "tree");
   EXPECT_EQ(choice(Collective::all_reduce, 1 << 20, 15), "ring");
