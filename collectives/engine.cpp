@@ -21,6 +21,8 @@ using std::chrono::nanoseconds;
 constexpr auto kInterruptPeriod = milliseconds(50);
 constexpr auto kShortNap = milliseconds(1);
 constexpr auto kLongNap = milliseconds(16);
+/// Nothing should need it: a transport that misses an event loses this much time, and not the operation.
+constexpr auto kLongestSleep = std::chrono::seconds(1);
 constexpr std::int64_t kShortestSpinNs = 2000;
 
 std::atomic<Engine::InterruptCheck> interrupt_check{nullptr};
@@ -306,7 +308,7 @@ void Engine::run_background() {
       continue;
     }
     background_bed_.occupied.store(true);
-    if (!kicked_.load() && !stop_) sleep(background_bed_, Time::max());
+    if (!kicked_.load() && !stop_) sleep(background_bed_, std::chrono::steady_clock::now() + kLongestSleep);
     background_bed_.occupied.store(false);
   }
 }

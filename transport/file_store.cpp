@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -125,9 +126,8 @@ class FileStore final : public Store {
       throw_file_error("read", path, errno);
     }
     const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    Bytes value(text.size());
-    std::memcpy(value.data(), text.data(), text.size());
-    return value;
+    const auto bytes = std::as_bytes(std::span(text));
+    return Bytes(bytes.begin(), bytes.end());
   }
 
   fs::path directory_;

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <cstring>
+#include <span>
 #include <string_view>
 
 #include "transport/base/error.hpp"
@@ -23,9 +23,8 @@ std::int64_t read_counter(const std::string& key, const Store::Bytes& value) {
 
 Store::Bytes write_counter(std::int64_t count) {
   const std::string text = std::to_string(count);
-  Store::Bytes value(text.size());
-  std::memcpy(value.data(), text.data(), text.size());
-  return value;
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
 }
 
 void throw_key_timeout(const std::string& key, std::chrono::milliseconds waited) {

@@ -124,11 +124,11 @@ Store::Bytes encode_member(const Member& member) {
   head.rank = static_cast<std::uint32_t>(member.rank.value);
   head.world_size = static_cast<std::uint32_t>(member.world_size);
   head.where_bytes = static_cast<std::uint32_t>(member.where.size());
-  Store::Bytes bytes(sizeof(head) + member.where.size() + member.address.size());
-  std::memcpy(bytes.data(), &head, sizeof(head));
-  std::memcpy(bytes.data() + sizeof(head), member.where.data(), member.where.size());
-  std::memcpy(bytes.data() + sizeof(head) + member.where.size(), member.address.data(),
-              member.address.size());
+  const auto head_bytes = std::as_bytes(std::span(&head, 1));
+  const auto where_bytes = std::as_bytes(std::span(member.where));
+  Store::Bytes bytes(head_bytes.begin(), head_bytes.end());
+  bytes.insert(bytes.end(), where_bytes.begin(), where_bytes.end());
+  bytes.insert(bytes.end(), member.address.begin(), member.address.end());
   return bytes;
 }
 
