@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -124,11 +125,11 @@ Store::Bytes encode_member(const Member& member) {
   head.rank = static_cast<std::uint32_t>(member.rank.value);
   head.world_size = static_cast<std::uint32_t>(member.world_size);
   head.where_bytes = static_cast<std::uint32_t>(member.where.size());
-  const auto head_bytes = std::as_bytes(std::span(&head, 1));
-  const auto where_bytes = std::as_bytes(std::span(member.where));
-  Store::Bytes bytes(head_bytes.begin(), head_bytes.end());
-  bytes.insert(bytes.end(), where_bytes.begin(), where_bytes.end());
-  bytes.insert(bytes.end(), member.address.begin(), member.address.end());
+  const auto where = std::as_bytes(std::span(member.where));
+  Store::Bytes bytes(sizeof(head) + where.size() + member.address.size());
+  std::memcpy(bytes.data(), &head, sizeof(head));
+  const auto after_head = bytes.begin() + sizeof(head);
+  std::copy(member.address.begin(), member.address.end(), std::copy(where.begin(), where.end(), after_head));
   return bytes;
 }
 
