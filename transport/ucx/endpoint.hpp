@@ -36,7 +36,10 @@ class UcxEndpoint final : public Endpoint {
   /// Tells the peer that this rank leaves.
   void say_goodbye();
   /// Closes at once; what is queued is cancelled.
-  void close() noexcept { handle_.reset(); }
+  void close() noexcept {
+    if (state_ == State::connected) state_ = State::lost;
+    handle_.reset();
+  }
   /// What a UCX failure in dealing with this peer means.
   [[nodiscard]] Status explain(ucs_status_t status) const;
 
