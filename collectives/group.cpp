@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "transport/base/log.hpp"
 
@@ -144,8 +145,9 @@ void Group::fail(Status why, int origin) {  // NOLINT(performance-unnecessary-va
   reported_ = {};
   inquiry_.reset();
   log::debug("group '{}' failed: {}", name_, why.message());
-  announce({ControlMessage::Kind::failure, why.code(), why.peer(), origin, sequence_.load(), completed(),
-            std::string(why.message())});
+  if (origin != kTellNobody)
+    announce({ControlMessage::Kind::failure, why.code(), why.peer(), origin, sequence_.load(), completed(),
+              std::string(why.message())});
   if (transport_) transport_->abort(why);
   for (auto& execution : active_) {
     if (!execution->done()) execution->fail(why);
@@ -172,14 +174,16 @@ void Group::abort(const Status& why) {
 }
 
 void Group::shutdown() {
+  drain();
   {
     const auto baton = engine_.take_baton();
     if (closed_) return;
     closed_ = true;
     if (!active_.empty() || !waiting_.empty()) {
+      // The farewell tells those peers who still need this rank.
       fail({ErrorCode::transport,
             fmt::format("rank {} shut group '{}' down while operations were in flight", rank_.value, name_)},
-           rank_.value);
+           kTellNobody);
     }
     if (failure_.ok()) {
       failure_ = {ErrorCode::invalid_argument, fmt::format("group '{}' was shut down on this rank", name_)};
@@ -187,6 +191,23 @@ void Group::shutdown() {
   }
   engine_.kick();
   close();
+}
+
+/// Gives operations that nobody waited for a moment to end by themselves. No interrupt check: this may run in
+/// a destructor.
+void Group::drain() {
+  constexpr auto kPause = std::chrono::microseconds(50);
+  Time until{};
+  for (bool first = true;; first = false) {
+    {
+      const auto baton = engine_.take_baton();
+      if (closed_ || !failure_.ok() || (active_.empty() && waiting_.empty())) return;
+      if (first) until = context_->now() + kDrainTime;
+      if (context_->now() >= until) return;
+      if (context_->event_fd() < 0) return;  // virtual time does not pass by itself
+    }
+    if (!engine_.poll()) std::this_thread::sleep_for(kPause);
+  }
 }
 
 /// Gives the transport back: with the baton, since that drives the context; the engine must not call us

@@ -62,6 +62,9 @@ class Group final : public Driven, private Listener {
   static constexpr std::size_t kRemembered = 64;
   static constexpr std::size_t kMaxInFlight = 32;
   static constexpr std::size_t kPoolSize = 256;
+  static constexpr int kTellNobody = -1;  ///< as the origin of a failure
+  static constexpr Duration kDrainTime =
+      std::chrono::milliseconds(500);  ///< for operations in flight at shutdown
   static constexpr Duration kGrace =
       std::chrono::milliseconds(300);  ///< for the reason of a broken connection
 
@@ -82,6 +85,7 @@ class Group final : public Driven, private Listener {
 
   void fail(Status why, int origin);  // by value: callers pass members that it clears
   void announce(const ControlMessage& message);
+  void drain();
   void close();
   [[nodiscard]] Status explain(const Execution& execution) const;
   [[nodiscard]] Status mismatch(std::uint64_t sequence, int peer, Stamp theirs, Stamp ours) const;
