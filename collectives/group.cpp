@@ -128,10 +128,8 @@ bool Group::settle_failures(Time now) {
 /// The newest sequence number up to which all operations are complete.
 std::uint64_t Group::completed() const noexcept {
   auto completed = sequence_.load();
-  for (const auto* list : {&active_}) {
-    for (const auto& execution : *list) {
-      if (!execution->done()) completed = std::min(completed, execution->sequence() - 1);
-    }
+  for (const auto& execution : active_) {
+    if (!execution->done()) completed = std::min(completed, execution->sequence() - 1);
   }
   for (const auto& execution : waiting_) completed = std::min(completed, execution->sequence() - 1);
   return completed;
