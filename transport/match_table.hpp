@@ -37,14 +37,16 @@ class MatchTable {
     return std::nullopt;
   }
 
-  /// Whether a value under (peer, tag) exists.
-  [[nodiscard]] bool contains(Rank peer, Tag tag) const {
-    if (size_ == 0) return false;
+  /// The oldest value under (peer, tag), null when there is none. Valid until the next insertion or removal.
+  [[nodiscard]] const Value* find(Rank peer, Tag tag) const {
+    if (size_ == 0) return nullptr;
     for (std::uint32_t at = buckets_[slot(peer, tag)]; at != kNone; at = nodes_[at].next) {
-      if (nodes_[at].tag == tag && nodes_[at].peer == peer) return true;
+      if (nodes_[at].tag == tag && nodes_[at].peer == peer) return &nodes_[at].value;
     }
-    return false;
+    return nullptr;
   }
+  /// Whether a value under (peer, tag) exists.
+  [[nodiscard]] bool contains(Rank peer, Tag tag) const { return find(peer, tag) != nullptr; }
 
   /// Removes every value for which `wanted(peer)` holds and hands it to `consume(peer, tag, value)`, which
   /// must not use this table.

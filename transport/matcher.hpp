@@ -74,6 +74,12 @@ class Matcher {
   /// Whether an unexpected message waits for a receive of `tag`.
   [[nodiscard]] bool holds(Rank peer, Tag tag) const { return unexpected_.contains(peer, tag); }
 
+  /// The oldest unexpected message of `tag` where it is kept, null when there is none; valid until the next
+  /// call of any other function here.
+  [[nodiscard]] const Message* find(Rank peer, Tag tag) const { return unexpected_.find(peer, tag); }
+  /// Removes and returns the message that `find` found.
+  [[nodiscard]] std::optional<Message> take(Rank peer, Tag tag) { return unexpected_.take(peer, tag); }
+
   /// Keeps an unexpected message until its receive is posted.
   void keep(Message message) {
     const Rank peer = message.peer;

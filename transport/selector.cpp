@@ -1,14 +1,61 @@
 #include "transport/selector.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "transport/base/log.hpp"
+#include "transport/mixed/mixed.hpp"
+#include "transport/shm/shm.hpp"
 #include "transport/ucx/ucx.hpp"
 
 namespace ucxring {
+namespace {
 
-// UCX is the one transport between processes so far; `Config::transport` admits no other.
+using std::chrono::milliseconds;
+
+bool all_on_one_host(const std::vector<int>& hosts) {
+  return std::all_of(hosts.begin(), hosts.end(), [](int host) { return host == 0; });
+}
+
+/// Every rank is alone.
+bool nobody_shares(const std::vector<int>& hosts) {
+  return hosts.size() > 1 &&
+         *std::max_element(hosts.begin(), hosts.end()) == static_cast<int>(hosts.size()) - 1;
+}
+
+void explain(const shm::Joined& joined) {
+  if (joined.reason.empty()) return;
+  if (joined.avoidable) {
+    log::warning("UCX instead of shared memory to some ranks: {}", joined.reason);
+  } else {
+    log::info("UCX to some ranks: {}", joined.reason);
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<Transport> connect(const std::shared_ptr<Store>& store, Rank rank, int world_size,
-                                   std::chrono::milliseconds timeout, const Config& config,
+                                   milliseconds timeout, const Config& config,
                                    const std::string& master_host) {
-  return ucx::create(ucx::process_context(config, master_host), store, rank, world_size, timeout);
+  const auto over_ucx = [&] {
+    return ucx::create(ucx::process_context(config, master_host), store, rank, world_size, timeout);
+  };
+  if (config.transport == "ucx") return over_ucx();
+  shm::Joined joined = shm::join(shm::process_context(), store, rank, world_size, timeout, config);
+  const std::vector<int> hosts = joined.transport->hosts();
+  if (all_on_one_host(hosts)) return std::move(joined.transport);
+  if (config.transport == "shm") {
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("UCXRING_TRANSPORT=shm, but not all ranks share memory: {}; set it to auto, or run all "
+                    "ranks where they can",
+                    joined.reason));
+  }
+  explain(joined);
+  if (!nobody_shares(hosts)) return mixed::create(std::move(joined.transport), over_ucx());
+  joined.transport.reset();
+  return over_ucx();
 }
 
 }  // namespace ucxring

@@ -4,10 +4,13 @@
 #pragma once
 
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "transport/shared_memory.hpp"
 #include "transport/types.hpp"
 
 namespace ucxring {
@@ -48,6 +51,10 @@ class Listener {
   virtual void on_control(Rank peer, std::span<const std::byte> message) = 0;
   /// The connection to `peer` broke; everything posted to it has failed or will in this call.
   virtual void on_peer_lost(Rank peer, const Status& why) = 0;
+  /// `peer` has left the group in good order and sends nothing more; what it sent before has arrived and can
+  /// be received. Follows `on_peer_lost` where anything was posted to it. Heard only by those who have had to
+  /// do with the peer.
+  virtual void on_peer_left(Rank /*peer*/, const Status& /*why*/) {}
 };
 
 /// The way to one peer. Posts never block. A post that fails at once returns the failure and leaves `done`
@@ -85,6 +92,18 @@ class Transport {
   /// The endpoint to `peer` (also to this rank itself), made on first use. Throws `Error` when `peer` is out
   /// of range.
   virtual Endpoint& endpoint(Rank peer) = 0;
+
+  /// For each rank the number of its host: ranks with equal numbers share memory. Numbers count from 0 in
+  /// order of first appearance and are the same on every rank. Without shared memory every rank is its own
+  /// host.
+  [[nodiscard]] virtual std::vector<int> hosts() const {
+    std::vector<int> alone(static_cast<std::size_t>(world_size()));
+    std::iota(alone.begin(), alone.end(), 0);
+    return alone;
+  }
+
+  /// Direct access to the messages of ranks on this host; null when there is none. Lives as long as this.
+  [[nodiscard]] virtual SharedMemory* shared_memory() noexcept { return nullptr; }
 
   /// Who hears of unexpected messages, control messages and lost peers; null to hear nothing. Not owned.
   virtual void set_listener(Listener* listener) noexcept = 0;

@@ -20,7 +20,11 @@ namespace {
 constexpr std::string_view kPrefix = "UCXRING_";
 constexpr std::size_t kSmallestSlice = std::size_t{4} << 10;
 constexpr std::size_t kLargestSlice = std::size_t{64} << 20;
+constexpr std::size_t kSmallestArena = std::size_t{2} << 20;
+constexpr std::size_t kLargestArena = std::size_t{1} << 30;
+constexpr std::size_t kLongestDirectory = 60;
 constexpr std::uint64_t kMostLanes = 256;
+constexpr std::array<std::string_view, 1> kSubsystems{"TUNING"};
 constexpr std::uint64_t kLongestSpin = 1'000'000;
 
 /// Stops parsing; `apply_setting` adds the variable, its value and what is allowed.
@@ -50,6 +54,30 @@ std::size_t slice_bytes(std::string_view text) {
   return bytes;
 }
 
+/// A Unix socket with a name of 40 bytes has to fit into 107.
+std::string directory(std::string_view text) {
+  if (text.empty()) return {};
+  if (!text.starts_with('/')) refuse("not an absolute path");
+  if (text.size() > kLongestDirectory) refuse("too long");
+  return std::string(text);
+}
+
+std::size_t shm_bytes(std::string_view text) {
+  const auto bytes = required(parse_bytes(text), "not a number of bytes");
+  if (bytes < kSmallestArena || bytes > kLargestArena || bytes % 64 != 0) refuse("out of range");
+  return bytes;
+}
+
+std::vector<std::string_view> words_of(std::string_view list) {
+  std::vector<std::string_view> words;
+  while (!list.empty()) {
+    const auto end = std::min(list.find(','), list.size());
+    words.push_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return words;
+}
+
 /// Comma-separated names without blanks; `text` may be empty as a whole.
 std::string name_list(std::string_view text) {
   if (text.find_first_of(" \t\n") != std::string_view::npos) refuse("blanks in the list");
@@ -57,6 +85,17 @@ std::string name_list(std::string_view text) {
       text.starts_with(',') || text.ends_with(',') || text.find(",,") != std::string_view::npos;
   if (empty_name) refuse("an empty name in the list");
   return std::string(text);
+}
+
+/// Names of `kSubsystems` in any case; returned in upper case.
+std::string subsystem_list(std::string_view text) {
+  std::string list = to_upper(name_list(text));
+  for (const std::string_view word : words_of(list)) {
+    if (std::find(kSubsystems.begin(), kSubsystems.end(), word) == kSubsystems.end()) {
+      refuse(fmt::format("no subsystem \"{}\"", word));
+    }
+  }
+  return list;
 }
 
 std::string port_range(std::string_view text) {
@@ -72,9 +111,10 @@ std::string port_range(std::string_view text) {
 
 using Text = std::string_view;
 
-constexpr std::array<Setting, 10> kSettings{{
-    {"ALGORITHM", "text", "", "collective:name[,name…][;…], a leading ^ excludes; empty: by size",
-     "Restricts the algorithms to choose from, per collective, e.g. all_reduce:ring,tree;broadcast:^chain.",
+constexpr std::array<Setting, 15> kSettings{{
+    {"ALGORITHM", "text", "", "[collective:][^]name[,name…][;…], ^ excludes; empty: all",
+     "Restricts the algorithms to choose from, e.g. all_reduce:ring,tree;broadcast:^chain; grammar of "
+     "NCCL_ALGO.",
      [](Config& c, Text t) { c.algorithm = std::string(t); }, [](const Config& c) { return c.algorithm; }},
     {"SLICE_BYTES", "bytes", "0", "0 (chosen by size) or 4Ki … 64Mi",
      "Unit in which a chunk is pipelined; the same on all ranks.",
@@ -93,12 +133,19 @@ constexpr std::array<Setting, 10> kSettings{{
      "Whether a background thread makes progress while no thread waits for an operation.",
      [](Config& c, Text t) { c.progress_thread = required(parse_bool(t), "neither true nor false"); },
      [](const Config& c) { return std::string(c.progress_thread ? "1" : "0"); }},
-    {"TRANSPORT", "choice", "auto", "auto, ucx",
-     "The transport between ranks; auto takes the best that works.",
+    {"TRANSPORT", "choice", "auto", "auto, shm, ucx",
+     "The transport between ranks; auto takes shared memory inside a host and UCX elsewhere.",
      [](Config& c, Text t) {
-       c.transport = choice(t, {"auto", "ucx"});
+       c.transport = choice(t, {"auto", "shm", "ucx"});
      },
      [](const Config& c) { return c.transport; }},
+    {"SHM_BYTES", "bytes", "4Mi", "2Mi … 1Gi, a multiple of 64",
+     "Shared memory that a rank holds in each group for large messages.",
+     [](Config& c, Text t) { c.shm_bytes = shm_bytes(t); },
+     [](const Config& c) { return show_bytes(c.shm_bytes); }},
+    {"SHM_DIR", "text", "", "absolute path of at most 60 bytes; empty: none",
+     "Directory that all containers of a machine see, for finding shared memory across network namespaces.",
+     [](Config& c, Text t) { c.shm_dir = directory(t); }, [](const Config& c) { return c.shm_dir; }},
     {"NET_DEVICES", "text", "", "comma-separated interface names; empty: the one that routes to the master",
      "Network interfaces that connections may use.", [](Config& c, Text t) { c.net_devices = name_list(t); },
      [](const Config& c) { return c.net_devices; }},
@@ -112,6 +159,17 @@ constexpr std::array<Setting, 10> kSettings{{
     {"PORT_RANGE", "text", "", "first-last within 1 … 65535; empty: any free port",
      "Ports that listening sockets may take, for firewalls.",
      [](Config& c, Text t) { c.port_range = port_range(t); }, [](const Config& c) { return c.port_range; }},
+    {"PROBE", "bool", "1", "1/0, true/false, yes/no, on/off",
+     "Whether each group measures its links for some milliseconds when it is made, to choose algorithms by.",
+     [](Config& c, Text t) { c.probe = required(parse_bool(t), "neither true nor false"); },
+     [](const Config& c) { return std::string(c.probe ? "1" : "0"); }},
+    {"DETERMINISTIC", "bool", "0", "1/0, true/false, yes/no, on/off",
+     "Whether reductions combine in an order that depends neither on sizes nor on links nor on hosts.",
+     [](Config& c, Text t) { c.deterministic = required(parse_bool(t), "neither true nor false"); },
+     [](const Config& c) { return std::string(c.deterministic ? "1" : "0"); }},
+    {"DEBUG", "text", "", "comma-separated subsystems: TUNING",
+     "Subsystems that explain what they do on standard error: how algorithms are chosen.",
+     [](Config& c, Text t) { c.debug = subsystem_list(t); }, [](const Config& c) { return c.debug; }},
     {"LOG_LEVEL", "choice", "warning", "trace, debug, info, warning, error, off",
      "Least severity that is written to standard error.",
      [](Config& c, Text t) {
@@ -161,6 +219,11 @@ void refuse_unknown_variables() {
 
 }  // namespace
 
+bool Config::debugs(std::string_view subsystem) const {
+  const auto words = words_of(debug);
+  return std::find(words.begin(), words.end(), subsystem) != words.end();
+}
+
 std::span<const Setting> settings() noexcept { return kSettings; }
 
 Config parse_config(const VariableReader& reader) {
@@ -173,13 +236,15 @@ Config parse_config(const VariableReader& reader) {
 
 Config config_from_environment() {
   refuse_unknown_variables();
-  return parse_config([](const std::string& name) -> std::optional<std::string> {
-    const char* const value = std::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  });
+  return parse_config(environment_variable);
 }
 
-bool environment_has(const std::string& name) { return std::getenv(name.c_str()) != nullptr; }
+std::optional<std::string> environment_variable(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+bool environment_has(const std::string& name) { return environment_variable(name).has_value(); }
 
 void set_config(Config& config, std::string_view name, std::string_view value) {
   const Setting* const setting = find_setting(name);

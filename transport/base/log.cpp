@@ -41,14 +41,22 @@ Level level_named(std::string_view name) {
 
 /// Not in spdlog's registry, which an embedding program may use or shut down itself. Never destroyed, so that
 /// threads may log during process exit.
+spdlog::logger* make_logger(spdlog::level::level_enum level, const char* pattern) {
+  auto* made = new spdlog::logger("ucxring", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  made->set_pattern(pattern);
+  made->set_level(level);
+  made->flush_on(spdlog::level::trace);
+  return made;
+}
+
 spdlog::logger& logger() {
-  static spdlog::logger* const instance = [] {
-    auto* made = new spdlog::logger("ucxring", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_pattern("[ucxring] %l: %v");
-    made->set_level(spdlog::level::warn);
-    made->flush_on(spdlog::level::trace);
-    return made;
-  }();
+  static spdlog::logger* const instance = make_logger(spdlog::level::warn, "[ucxring] %l: %v");
+  return *instance;
+}
+
+/// Of lines without a level.
+spdlog::logger& announcer() {
+  static spdlog::logger* const instance = make_logger(spdlog::level::trace, "[ucxring] %v");
   return *instance;
 }
 
@@ -57,10 +65,15 @@ spdlog::logger& logger() {
 void configure(std::string_view level, int rank, int world_size) {
   logger().set_level(to_spdlog(level_named(level)));
   logger().set_pattern(fmt::format("[ucxring rank {}/{}] %l: %v", rank, world_size));
+  announcer().set_pattern(fmt::format("[ucxring rank {}/{}] %v", rank, world_size));
 }
 
 bool enabled(Level level) noexcept { return level != Level::off && logger().should_log(to_spdlog(level)); }
 
 void write(Level level, const std::string& line) { logger().log(to_spdlog(level), line); }
+
+void announce(std::string_view subsystem, const std::string& line) {
+  announcer().info("{}: {}", subsystem, line);
+}
 
 }  // namespace ucxring::log

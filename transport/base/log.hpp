@@ -19,6 +19,9 @@ void configure(std::string_view level, int rank, int world_size);
 /// Writes one line to standard error.
 void write(Level level, const std::string& line);
 
+/// Writes one line whatever the level: what a person asked for by `UCXRING_DEBUG`. Thread-safe.
+void announce(std::string_view subsystem, const std::string& line);
+
 template <typename... Args>
 void debug(fmt::format_string<Args...> format, Args&&... args) {
   if (enabled(Level::debug)) write(Level::debug, fmt::format(format, std::forward<Args>(args)...));

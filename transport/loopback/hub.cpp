@@ -2,13 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
 #include <utility>
 
 namespace ucxring::loopback {
 
-SharedHub::SharedHub(int world_size) {
+SharedHub::SharedHub(int world_size, std::vector<int> hosts) : hosts_(std::move(hosts)) {
   if (world_size < 1) {
     throw Error(ErrorCode::invalid_argument, fmt::format("loopback: a group of {} ranks", world_size));
+  }
+  if (hosts_.empty()) {
+    hosts_.resize(static_cast<std::size_t>(world_size));
+    std::iota(hosts_.begin(), hosts_.end(), 0);
+  }
+  if (hosts_.size() != static_cast<std::size_t>(world_size)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("loopback: hosts of {} ranks for a group of {}", hosts_.size(), world_size));
   }
   ports_.resize(static_cast<std::size_t>(world_size));
   members_.resize(static_cast<std::size_t>(world_size), Member::absent);
@@ -60,6 +69,8 @@ void SharedHub::close(Rank rank, const Status& why) {
   }
 }
 
-std::shared_ptr<Hub> make_hub(int world_size) { return std::make_shared<SharedHub>(world_size); }
+std::shared_ptr<Hub> make_hub(int world_size, std::vector<int> hosts) {
+  return std::make_shared<SharedHub>(world_size, std::move(hosts));
+}
 
 }  // namespace ucxring::loopback

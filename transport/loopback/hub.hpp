@@ -14,10 +14,11 @@ namespace ucxring::loopback {
 
 class SharedHub final : public Hub {
  public:
-  explicit SharedHub(int world_size);
+  SharedHub(int world_size, std::vector<int> hosts);
 
   [[nodiscard]] int world_size() const noexcept override { return static_cast<int>(ports_.size()); }
   void kill(Rank rank) override;
+  [[nodiscard]] const std::vector<int>& hosts() const noexcept { return hosts_; }
 
   /// Takes `rank` for a new transport. Throws when it is out of range or taken.
   void join(Rank rank);
@@ -43,6 +44,7 @@ class SharedHub final : public Hub {
   void check(Rank rank) const;
   bool mark_gone(Rank rank);
 
+  std::vector<int> hosts_;
   std::deque<Port> ports_;  // a port neither moves nor copies
   std::shared_mutex gate_;
   std::vector<Member> members_;  // under gate_

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "transport/transport.hpp"
 
@@ -24,8 +25,9 @@ class Hub {
   virtual void kill(Rank rank) = 0;
 };
 
-/// Throws `Error` (invalid_argument) when `world_size` is below 1.
-[[nodiscard]] std::shared_ptr<Hub> make_hub(int world_size);
+/// `hosts` is what `Transport::hosts()` tells the ranks; empty: every rank is its own host. Throws `Error`
+/// (invalid_argument) when `world_size` is below 1, or `hosts` is not a host for each rank.
+[[nodiscard]] std::shared_ptr<Hub> make_hub(int world_size, std::vector<int> hosts = {});
 
 /// Joins `hub` as `rank`; at most once per rank, at any time (messages sent before wait). The transport has a
 /// context of its own, so that each rank may be driven by a thread of its own or all by one. A rank that

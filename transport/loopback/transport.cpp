@@ -152,9 +152,10 @@ void LoopbackTransport::lose(Rank peer, const Status& why, bool killed) {
     failed |= matcher_.fail_posted(peer, why);
   }
   activity_ |= failed;
-  if (listener_ == nullptr || !(failed || killed)) return;
+  if (listener_ == nullptr) return;
   activity_ = true;
-  listener_->on_peer_lost(peer, why);
+  if (failed || killed) listener_->on_peer_lost(peer, why);
+  if (!killed) listener_->on_peer_left(peer, why);
 }
 
 void LoopbackTransport::fail_all(const Status& why) {

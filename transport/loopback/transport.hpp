@@ -41,6 +41,7 @@ class LoopbackTransport final : public Transport {
   [[nodiscard]] int world_size() const noexcept override { return hub_->world_size(); }
   [[nodiscard]] const std::shared_ptr<Context>& context() const noexcept override { return context_; }
   Endpoint& endpoint(Rank peer) override { return endpoints_.get(*this, peer); }
+  [[nodiscard]] std::vector<int> hosts() const override { return hub_->hosts(); }
   void set_listener(Listener* listener) noexcept override { listener_ = listener; }
   void abort(const Status& why) noexcept override;
   [[nodiscard]] bool flushed() const noexcept override { return sends_.size() == 0; }

@@ -161,9 +161,10 @@ void SimTransport::lose(Rank peer, const Status& why, bool killed) {
   sends_.extract_if(of_peer, [&](Rank, Tag, const Send& send) { fail(send.done); });
   transfers_.extract_if(of_peer, [&](Rank, Tag, const PostedReceive& receive) { fail(receive.done); });
   activity_ |= failed;
-  if (listener_ == nullptr || !(failed || killed)) return;
+  if (listener_ == nullptr) return;
   activity_ = true;
-  listener_->on_peer_lost(peer, why);
+  if (failed || killed) listener_->on_peer_lost(peer, why);
+  if (!killed) listener_->on_peer_left(peer, why);
 }
 
 void SimTransport::fail_all(const Status& why) {

@@ -22,6 +22,7 @@ class SimTransport final : public Transport {
   [[nodiscard]] int world_size() const noexcept override { return world_->world_size(); }
   [[nodiscard]] const std::shared_ptr<Context>& context() const noexcept override { return context_; }
   Endpoint& endpoint(Rank peer) override;
+  [[nodiscard]] std::vector<int> hosts() const override { return world_->hosts(); }
   void set_listener(Listener* listener) noexcept override { listener_ = listener; }
   void abort(const Status& why) noexcept override;
   [[nodiscard]] bool flushed() const noexcept override { return sends_.size() == 0; }

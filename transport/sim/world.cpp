@@ -31,6 +31,12 @@ SimWorld::SimWorld(const Options& options)
       network_(options_),
       members_(static_cast<std::size_t>(options_.world_size)) {}
 
+std::vector<int> SimWorld::hosts() const {
+  std::vector<int> hosts;
+  for (int rank = 0; rank < options_.world_size; ++rank) hosts.push_back(rank / options_.ranks_per_host);
+  return hosts;
+}
+
 void SimWorld::check(Rank rank) const {
   if (rank.value >= 0 && rank.value < options_.world_size) return;
   throw Error(ErrorCode::invalid_argument,

@@ -49,6 +49,8 @@ class SimWorld final : public World {
   [[nodiscard]] const Counters& counters(Rank rank) const override;
 
   // For the transports.
+  /// As `Transport::hosts()`.
+  [[nodiscard]] std::vector<int> hosts() const;
   [[nodiscard]] std::size_t eager_bytes() const noexcept { return options_.eager_bytes; }
   /// Takes `rank`; throws when it is out of range or taken.
   void join(Rank rank, SimTransport& transport);

@@ -92,6 +92,8 @@ void UcxEndpoint::on_goodbye() {
   failure_ =
       Status(ErrorCode::peer_lost, fmt::format("{} has left the group", group_.describe(peer_)), peer_.value);
   inbox_.fail_peer(peer_, failure_);
+  group_.activity = true;
+  if (Listener* listener = group_.audience()) listener->on_peer_left(peer_, failure_);
 }
 
 void UcxEndpoint::say_goodbye() {

@@ -17,7 +17,7 @@ struct GroupState {
   ucp_worker_h worker = nullptr;
   Protocol protocol{};
   Rank rank;
-  GroupSecret secret;
+  GroupSecret secret{};
   std::vector<Member> members;
   Listener* listener = nullptr;
   Status aborted;  ///< why, once the group is aborted

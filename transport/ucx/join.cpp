@@ -1,17 +1,14 @@
 #include "transport/ucx/join.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 
-#include "transport/base/deadline.hpp"
 #include "transport/base/error.hpp"
+#include "transport/roll_call.hpp"
 
 namespace ucxring::ucx {
 namespace {
@@ -29,94 +26,18 @@ std::string describe_here() {
   return fmt::format("host {}, pid {}", host.data(), getpid());
 }
 
-GroupSecret make_secret() {
-  GroupSecret secret;
-  if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret)) {
-    throw Error(ErrorCode::transport, fmt::format("no random numbers: {}", std::strerror(errno)));
-  }
-  return secret;
+void check_member(const Member& member, Rank expected, Rank self, int world_size) {
+  if (member.rank == expected && member.world_size == world_size) return;
+  throw Error(ErrorCode::mismatch,
+              fmt::format("rank {} ({}) expects a group of {} ranks, rank {} expects {}", member.rank.value,
+                          member.where, member.world_size, self.value, world_size),
+              expected.value);
 }
 
-/// One join of one rank: the keys of its generation and the time left.
-class Joining {
- public:
-  Joining(Store& store, Rank rank, int world_size, std::chrono::milliseconds timeout)
-      : store_(store),
-        rank_(rank),
-        world_size_(world_size),
-        timeout_(timeout),
-        deadline_(Deadline::after(timeout)) {
-    generation_ = store_.add(fmt::format("ucx/gen/{}", rank.value), 1);
-  }
-
-  GroupSecret share_secret() {
-    const std::string key = fmt::format("ucx/{}/secret", generation_);
-    if (rank_ == Rank(0)) {
-      const GroupSecret secret = make_secret();
-      const auto* bytes = reinterpret_cast<const std::byte*>(&secret);
-      store_.set(key, Store::Bytes(bytes, bytes + sizeof(secret)));
-      return secret;
-    }
-    const Store::Bytes bytes = wait_for(key);
-    if (const auto found = read_header<GroupSecret>(bytes.data(), bytes.size())) return *found;
-    throw Error(ErrorCode::mismatch, "rank 0 published a malformed group secret");
-  }
-
-  void publish(std::span<const std::byte> address) {
-    Member self{rank_, world_size_, describe_here(), {address.begin(), address.end()}};
-    store_.set(key_of(rank_), encode_member(self));
-  }
-
-  std::vector<Member> collect() {
-    std::vector<Member> members;
-    for (int peer = 0; peer < world_size_; ++peer) {
-      members.push_back(decode_member(wait_for(key_of(Rank(peer)))));
-      check_member(members.back(), Rank(peer));
-    }
-    return members;
-  }
-
- private:
-  std::string key_of(Rank rank) const { return fmt::format("ucx/{}/rank/{}", generation_, rank.value); }
-
-  Store::Bytes wait_for(const std::string& key) {
-    try {
-      return store_.get(key, deadline_.left(timeout_));
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::timeout) throw;
-    }
-    throw Error(ErrorCode::timeout, describe_absent());
-  }
-
-  std::string describe_absent() {
-    std::vector<int> absent;
-    for (int peer = 0; peer < world_size_; ++peer) {
-      if (Rank(peer) != rank_ && !store_.check(key_of(Rank(peer)))) absent.push_back(peer);
-    }
-    return fmt::format(
-        "{} {} of {} {} not joined within {:.3g} s (attempt {} of rank {}): start all ranks with the same "
-        "world size "
-        "and store, or raise the timeout",
-        absent.size() == 1 ? "rank" : "ranks", fmt::join(absent, ", "), world_size_,
-        absent.size() == 1 ? "has" : "have", static_cast<double>(timeout_.count()) / 1000.0, generation_,
-        rank_.value);
-  }
-
-  void check_member(const Member& member, Rank expected) const {
-    if (member.rank == expected && member.world_size == world_size_) return;
-    throw Error(ErrorCode::mismatch,
-                fmt::format("rank {} ({}) expects a group of {} ranks, rank {} expects {}", member.rank.value,
-                            member.where, member.world_size, rank_.value, world_size_),
-                expected.value);
-  }
-
-  Store& store_;
-  Rank rank_;
-  int world_size_;
-  std::chrono::milliseconds timeout_;
-  Deadline deadline_;
-  std::int64_t generation_ = 0;
-};
+GroupSecret secret_of(const Store::Bytes& said) {
+  if (const auto found = read_header<GroupSecret>(said.data(), said.size())) return *found;
+  throw Error(ErrorCode::mismatch, "rank 0 published a malformed group secret");
+}
 
 }  // namespace
 
@@ -155,12 +76,19 @@ Member decode_member(std::span<const std::byte> bytes) {
 
 Group join(Store& store, Rank rank, int world_size, std::chrono::milliseconds timeout,
            std::span<const std::byte> address) {
-  Joining joining(store, rank, world_size, timeout);
+  RollCall roll_call(store, "ucx", rank, world_size, timeout);
+  if (rank == Rank(0)) {
+    const Token secret = random_token();
+    roll_call.say("secret", {secret.begin(), secret.end()});
+  }
+  // Members before the secret: so every rank names exactly those that are missing, also when rank 0 is.
+  roll_call.say("rank", encode_member({rank, world_size, describe_here(), {address.begin(), address.end()}}));
   Group group;
-  // Publishing first lets every rank name exactly those that are missing, also when rank 0 is among them.
-  joining.publish(address);
-  group.secret = joining.share_secret();
-  group.members = joining.collect();
+  for (int peer = 0; peer < world_size; ++peer) {
+    group.members.push_back(decode_member(roll_call.hear("rank", Rank(peer))));
+    check_member(group.members.back(), Rank(peer), rank, world_size);
+  }
+  group.secret = secret_of(roll_call.hear("secret", Rank(0)));
   return group;
 }
 

@@ -23,7 +23,7 @@ struct Member {
 
 /// What joining gives.
 struct Group {
-  GroupSecret secret;
+  GroupSecret secret{};
   std::vector<Member> members;  ///< by rank
 };
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "transport/base/token.hpp"
 #include "transport/types.hpp"
 
 namespace ucxring::ucx {
@@ -14,18 +15,14 @@ namespace ucxring::ucx {
 inline constexpr std::uint32_t kProtocolVersion = 1;
 
 /// 128 random bits made by rank 0. Messages without them are not of this group.
-struct GroupSecret {
-  std::uint64_t high = 0;
-  std::uint64_t low = 0;
-  friend bool operator==(const GroupSecret&, const GroupSecret&) = default;
-};
+using GroupSecret = Token;
 
 /// Ids of the active messages.
 enum class MessageKind : unsigned { data = 1, control = 2 };
 
 /// From whom, to whom, in which group: the head of every header.
 struct Route {
-  GroupSecret secret;
+  GroupSecret secret{};
   std::uint32_t source = 0;
   std::uint32_t destination = 0;
 };

@@ -1,0 +1,46 @@
+// Steps that all ranks of a group take together through the store.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "transport/base/deadline.hpp"
+#include "transport/store.hpp"
+#include "transport/types.hpp"
+
+namespace ucxring {
+
+/// What each rank says in each step, under keys of its own. A store that holds keys of earlier groups may be
+/// used again: each rank counts its roll calls, and equal counts meet.
+class RollCall {
+ public:
+  /// `purpose` ("shm") keeps roll calls for different ends apart.
+  RollCall(Store& store, std::string_view purpose, Rank rank, int world_size,
+           std::chrono::milliseconds timeout);
+
+  /// Says `value` in `step`.
+  void say(std::string_view step, const Store::Bytes& value);
+  /// What `peer` says in `step`. Throws `Error` (timeout) that names all ranks that have not come to it. A
+  /// caller checks what one rank says before it waits for the next: of two groups that disagree about their
+  /// size, the larger one would else wait for a rank that never comes.
+  [[nodiscard]] Store::Bytes hear(std::string_view step, Rank peer);
+  /// Time left.
+  [[nodiscard]] std::chrono::milliseconds left() const { return deadline_.left(timeout_); }
+  /// Throws that timeout.
+  [[noreturn]] void throw_timeout(std::string_view step);
+
+ private:
+  [[nodiscard]] std::string key(std::string_view step, Rank rank) const;
+
+  Store& store_;
+  std::string purpose_;
+  Rank rank_;
+  int world_size_;
+  std::chrono::milliseconds timeout_;
+  Deadline deadline_;
+  std::int64_t generation_;
+};
+
+}  // namespace ucxring
