@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace ucxring {
 namespace {
 
+constexpr int kUnevenShift = 63;
 constexpr int kTypeShift = 54;
 constexpr int kCollectiveShift = 59;
 constexpr int kOpShift = 50;
@@ -34,10 +37,18 @@ std::string_view to_string(Collective collective) noexcept {
       return "all_reduce";
     case Collective::broadcast:
       return "broadcast";
+    case Collective::reduce:
+      return "reduce";
     case Collective::all_gather:
       return "all_gather";
     case Collective::reduce_scatter:
       return "reduce_scatter";
+    case Collective::gather:
+      return "gather";
+    case Collective::scatter:
+      return "scatter";
+    case Collective::all_to_all:
+      return "all_to_all";
     case Collective::barrier:
       return "barrier";
   }
@@ -48,25 +59,45 @@ Stamp Fingerprint::pack() const noexcept {
   const auto place = [](auto value, int shift, int width) {
     return field(static_cast<std::uint64_t>(value), 0, width) << shift;
   };
-  return place(collective, kCollectiveShift, 5) | place(type, kTypeShift, 5) | place(op, kOpShift, 4) |
-         place(root, kRootShift, 12) | (count & kCountMask);
+  return place(uneven, kUnevenShift, 1) | place(collective, kCollectiveShift, 4) |
+         place(type, kTypeShift, 5) | place(op, kOpShift, 4) | place(root, kRootShift, 12) |
+         (count & kCountMask);
 }
 
 Fingerprint Fingerprint::unpack(Stamp stamp) noexcept {
-  return {.collective = static_cast<Collective>(field(stamp, kCollectiveShift, 5)),
+  return {.collective = static_cast<Collective>(field(stamp, kCollectiveShift, 4)),
           .type = static_cast<DataType>(field(stamp, kTypeShift, 5)),
           .op = static_cast<ReduceOp>(field(stamp, kOpShift, 4)),
           .root = static_cast<int>(field(stamp, kRootShift, 12)),
-          .count = stamp & kCountMask};
+          .count = stamp & kCountMask,
+          .uneven = field(stamp, kUnevenShift, 1) != 0};
 }
 
 std::string Fingerprint::describe() const {
   if (collective == Collective::barrier) return "barrier()";
   std::string text = fmt::format("{}(", to_string(collective));
   if (reduces(collective)) text += fmt::format("{}, ", name_of(op));
-  text += fmt::format("{}, {} element{}", name_of(type), count, count == 1 ? "" : "s");
-  if (collective == Collective::broadcast) text += fmt::format(", root {}", root);
+  text += name_of(type);
+  if (!uneven) {
+    text += fmt::format(", {} element{}", count, count == 1 ? "" : "s");
+  } else {
+    // Others cannot know the counts; two ranks that print different words called with different ones.
+    text += count == 0 ? ", uneven counts" : fmt::format(", uneven counts [{:x}]", count);
+  }
+  if (is_rooted(collective)) text += fmt::format(", root {}", root);
   return text + ")";
+}
+
+std::uint64_t counts_stamp(std::span<const std::size_t> counts) noexcept {
+  std::uint64_t hash = counts.size();
+  for (const std::size_t count : counts) {
+    // The mixing step of SplitMix64 (Steele, Lea, Flood, 2014).
+    hash = (hash ^ count) + 0x9e3779b97f4a7c15U;
+    hash = (hash ^ (hash >> 30U)) * 0xbf58476d1ce4e5b9U;
+    hash = (hash ^ (hash >> 27U)) * 0x94d049bb133111ebU;
+    hash ^= hash >> 31U;
+  }
+  return std::max<std::uint64_t>(hash & kCountMask, 1);
 }
 
 }  // namespace ucxring

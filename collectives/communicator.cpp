@@ -4,60 +4,54 @@
 
 #include <utility>
 
-#include "collectives/execution.hpp"
+#include "collectives/arguments.hpp"
 #include "collectives/group.hpp"
-#include "collectives/registry.hpp"
+#include "collectives/operation_state.hpp"
+#include "collectives/probe.hpp"
+#include "collectives/tuner.hpp"
 #include "transport/base/log.hpp"
 #include "transport/selector.hpp"
 
 namespace ucxring {
 
-namespace {
+using arguments::elements;
+using arguments::require_bytes;
+using arguments::require_no_overlap;
+using arguments::require_root;
 
-std::size_t elements(std::string_view what, std::size_t bytes, DataType type) {
-  const std::size_t size = size_of(type);
-  if (bytes % size == 0) return bytes / size;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{}: {} bytes are no whole number of {} elements of {} bytes", what, bytes,
-                          to_string(type), size));
-}
+bool Operation::done() const noexcept { return !state_ || state_->done(); }
 
-void require_same_size(std::string_view what, std::size_t have, std::size_t want, std::string_view rule) {
-  if (have == want) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{}: output has {} bytes, but {} {}", what, have, rule, want));
-}
-
-/// Two buffers may be the same memory at `allowed` or not touch at all.
-void require_no_overlap(std::string_view what, ConstBuffer input, ConstBuffer output,
-                        const std::byte* allowed) {
-  const bool apart = input.data + input.bytes <= output.data || output.data + output.bytes <= input.data;
-  if (apart || input.bytes == 0 || output.bytes == 0 || input.data == allowed) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{}: input and output overlap other than in place; use separate buffers", what));
-}
-
-}  // namespace
-
-bool Operation::done() const noexcept { return !execution_ || execution_->done(); }
-
-Status Operation::status() const {
-  return execution_ && execution_->done() ? execution_->status() : Status();
-}
+Status Operation::status() const { return state_ && state_->done() ? state_->status() : Status(); }
 
 Status Operation::wait(std::chrono::milliseconds limit) const {
-  return execution_ ? execution_->wait(limit) : Status();
+  return state_ ? state_->wait(limit) : Status();
 }
 
-std::uint64_t Operation::sequence() const noexcept { return execution_ ? execution_->sequence() : 0; }
+std::uint64_t Operation::sequence() const noexcept { return state_ ? state_->sequence() : sequence_; }
+
+Rank Operation::source() const noexcept { return state_ && state_->done() ? state_->source() : Rank(); }
+
+std::size_t Operation::received_bytes() const noexcept {
+  return state_ && state_->done() ? state_->received_bytes() : 0;
+}
 
 std::unique_ptr<Communicator> Communicator::create(const std::shared_ptr<Store>& store, Rank rank,
                                                    int world_size, const Options& options) {
   log::configure(options.config.log_level, rank.value, world_size);
-  check_preference(options.config.algorithm);
+  check_choice(options.config);
   Engine& engine = Engine::process({options.config.spin, options.config.progress_thread});
+  std::shared_ptr<Probe> probe;  // ends after the transport
   auto transport = connect(store, rank, world_size, options.timeout, options.config, options.master_host);
-  return std::make_unique<Communicator>(std::move(transport), engine, options);
+  const auto with_baton = [&engine](const std::function<void()>& drive) {
+    const auto baton = engine.take_baton();
+    drive();
+  };
+  probe = std::make_shared<Probe>(*transport, with_baton, ProbeCache::process());
+  Options agreed = options;
+  agreed.parameters = probe->agree(*store, options.parameters, options.config.probe, options.timeout);
+  auto communicator = std::make_unique<Communicator>(std::move(transport), engine, agreed);
+  communicator->kept_ = std::move(probe);
+  return communicator;
 }
 
 Communicator::Communicator(std::unique_ptr<Transport> transport, Engine& engine, const Options& options)
@@ -67,6 +61,8 @@ Communicator::~Communicator() { group_->shutdown(); }
 
 Rank Communicator::rank() const noexcept { return group_->rank(); }
 int Communicator::world_size() const noexcept { return group_->world_size(); }
+std::size_t Communicator::ranks() const noexcept { return static_cast<std::size_t>(world_size()); }
+std::size_t Communicator::place() const noexcept { return static_cast<std::size_t>(rank().value); }
 std::string_view Communicator::transport_name() const noexcept { return group_->transport_name(); }
 std::uint64_t Communicator::sequence() const noexcept { return group_->sequence(); }
 Status Communicator::status() const { return group_->status(); }
@@ -76,29 +72,35 @@ std::chrono::milliseconds Communicator::timeout() const noexcept { return group_
 Operation Communicator::all_reduce(ConstBuffer input, Buffer output, DataType type, ReduceOp op,
                                    const CallOptions& call) {
   const auto count = elements("all_reduce", input.bytes, type);
-  require_same_size("all_reduce", output.bytes, input.bytes, "the input has");
+  require_bytes("all_reduce", "output", output.bytes, input.bytes, "the input has");
   require_no_overlap("all_reduce", input, output, output.data);
   return group_->start({Collective::all_reduce, type, op, 0, count}, {input.data, output.data, call.factor},
                        call);
 }
 
 Operation Communicator::broadcast(Buffer buffer, DataType type, Rank root, const CallOptions& call) {
-  if (root.value < 0 || root.value >= world_size()) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("broadcast: root {} is not a rank of this group of {}", root.value, world_size()));
-  }
+  require_root("broadcast", root, world_size());
   const auto count = elements("broadcast", buffer.bytes, type);
   return group_->start({Collective::broadcast, type, ReduceOp::sum, root.value, count},
                        {buffer.data, buffer.data, 1.0}, call);
 }
 
+Operation Communicator::reduce(ConstBuffer input, Buffer output, DataType type, ReduceOp op, Rank root,
+                               const CallOptions& call) {
+  require_root("reduce", root, world_size());
+  const auto count = elements("reduce", input.bytes, type);
+  if (rank() == root) {
+    require_bytes("reduce", "output", output.bytes, input.bytes, "the input has");
+    require_no_overlap("reduce", input, output, output.data);
+  }
+  return group_->start({Collective::reduce, type, op, root.value, count},
+                       {input.data, output.data, call.factor}, call);
+}
+
 Operation Communicator::all_gather(ConstBuffer input, Buffer output, DataType type, const CallOptions& call) {
   const auto count = elements("all_gather", input.bytes, type);
-  require_same_size("all_gather", output.bytes, input.bytes * static_cast<std::size_t>(world_size()),
-                    "world size times the input is");
-  require_no_overlap("all_gather", input, output,
-                     output.data + static_cast<std::size_t>(rank().value) * input.bytes);
+  require_bytes("all_gather", "output", output.bytes, ranks() * input.bytes, "world size times the input is");
+  require_no_overlap("all_gather", input, output, output.data + place() * input.bytes);
   return group_->start({Collective::all_gather, type, ReduceOp::sum, 0, count},
                        {input.data, output.data, 1.0}, call);
 }
@@ -106,12 +108,50 @@ Operation Communicator::all_gather(ConstBuffer input, Buffer output, DataType ty
 Operation Communicator::reduce_scatter(ConstBuffer input, Buffer output, DataType type, ReduceOp op,
                                        const CallOptions& call) {
   const auto count = elements("reduce_scatter", output.bytes, type);
-  require_same_size("reduce_scatter", output.bytes * static_cast<std::size_t>(world_size()), input.bytes,
-                    "times world size must be the input's");
-  require_no_overlap("reduce_scatter", output, input,
-                     input.data + static_cast<std::size_t>(rank().value) * output.bytes);
+  require_bytes("reduce_scatter", "input", input.bytes, ranks() * output.bytes,
+                "world size times the output is");
+  require_no_overlap("reduce_scatter", output, input, input.data + place() * output.bytes);
   return group_->start({Collective::reduce_scatter, type, op, 0, count},
                        {input.data, output.data, call.factor}, call);
+}
+
+Operation Communicator::gather(ConstBuffer input, Buffer output, DataType type, Rank root,
+                               const CallOptions& call) {
+  require_root("gather", root, world_size());
+  const auto count = elements("gather", input.bytes, type);
+  if (rank() == root) {
+    require_bytes("gather", "output", output.bytes, ranks() * input.bytes, "world size times the input is");
+    require_no_overlap("gather", input, output, output.data + place() * input.bytes);
+  }
+  return group_->start({Collective::gather, type, ReduceOp::sum, root.value, count},
+                       {input.data, output.data, 1.0}, call);
+}
+
+Operation Communicator::scatter(ConstBuffer input, Buffer output, DataType type, Rank root,
+                                const CallOptions& call) {
+  require_root("scatter", root, world_size());
+  const auto count = elements("scatter", output.bytes, type);
+  if (rank() == root) {
+    require_bytes("scatter", "input", input.bytes, ranks() * output.bytes, "world size times the output is");
+    require_no_overlap("scatter", output, input, input.data + place() * output.bytes);
+  }
+  return group_->start({Collective::scatter, type, ReduceOp::sum, root.value, count},
+                       {input.data, output.data, 1.0}, call);
+}
+
+Operation Communicator::all_to_all(ConstBuffer input, Buffer output, DataType type, const CallOptions& call) {
+  const auto count = elements("all_to_all", input.bytes, type);
+  require_bytes("all_to_all", "output", output.bytes, input.bytes, "the input has");
+  if (count % ranks() != 0) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("all_to_all: {} elements cannot be shared evenly among {} ranks; give a count for "
+                    "each, or pad the input",
+                    count, ranks()));
+  }
+  require_no_overlap("all_to_all", input, output, nullptr);
+  return group_->start({Collective::all_to_all, type, ReduceOp::sum, 0, count / ranks()},
+                       {input.data, output.data, 1.0}, call);
 }
 
 Operation Communicator::barrier(const CallOptions& call) {

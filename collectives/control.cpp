@@ -43,7 +43,7 @@ std::optional<ControlMessage> decode(std::span<const std::byte> wire) {
   Header header{};
   if (wire.size() < sizeof header) return std::nullopt;
   std::memcpy(&header, wire.data(), sizeof header);
-  const bool known = header.kind <= static_cast<std::uint8_t>(ControlMessage::Kind::answer) &&
+  const bool known = header.kind <= static_cast<std::uint8_t>(ControlMessage::Kind::greeting) &&
                      header.code <= static_cast<std::uint8_t>(ErrorCode::internal);
   if (!known || wire.size() != sizeof header + header.text_bytes) return std::nullopt;
   ControlMessage message{static_cast<ControlMessage::Kind>(header.kind),

@@ -14,10 +14,11 @@ namespace ucxring {
 /// What one rank tells another beside data.
 struct ControlMessage {
   enum class Kind : std::uint8_t {
-    failure,  ///< the group has failed: `code`, `peer`, `text`, noticed by `origin`; relayed by every rank
-    query,    ///< asks for an `answer` about operation `sequence`
-    answer,   ///< `sequence`: newest operation started, `completed`: newest of which all before it are
-              ///< complete too
+    failure,   ///< the group has failed: `code`, `peer`, `text`, noticed by `origin`; relayed by every rank
+    query,     ///< asks for an `answer` about operation `sequence`
+    answer,    ///< `sequence`: newest operation started, `completed`: newest of which all before it are
+               ///< complete too, `text`: the stamp of the operation asked about, if it is remembered
+    greeting,  ///< says nothing, but opens the connection, over which each side hears when the other leaves
   };
   Kind kind = Kind::query;
   ErrorCode code = ErrorCode::ok;

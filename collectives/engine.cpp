@@ -23,7 +23,13 @@ constexpr auto kShortNap = milliseconds(1);
 constexpr auto kLongNap = milliseconds(16);
 /// Nothing should need it: a transport that misses an event loses this much time, and not the operation.
 constexpr auto kLongestSleep = std::chrono::seconds(1);
-constexpr std::int64_t kShortestSpinNs = 2000;
+constexpr nanoseconds kShortestSpin{2000};
+/// With a pause of some 20 ns each.
+constexpr std::int64_t kLooksPerMicrosecond = 40;
+/// How long a waiter offers its core to others before it sleeps, where a host's ranks are waited for: to be
+/// woken costs more. It adapts, too.
+constexpr nanoseconds kShortestYield = milliseconds(1);
+constexpr nanoseconds kLongestYield = milliseconds(16);
 
 std::atomic<Engine::InterruptCheck> interrupt_check{nullptr};
 
@@ -62,9 +68,11 @@ Engine::Baton::Baton(Engine& engine) : lock_(engine.baton_, std::try_to_lock) {
 
 Engine::Engine(Options options)
     : options_(options),
+      looks_(static_cast<int>(options.spin.count() * kLooksPerMicrosecond)),
       driver_bed_{make_event(), false},
       background_bed_{make_event(), false},
-      spin_ns_(nanoseconds(options.spin).count()) {
+      spin_ns_(nanoseconds(options.spin).count()),
+      yield_ns_(kLongestYield.count()) {
   if (options_.background) background_ = std::thread([this] { run_background(); });
 }
 
@@ -186,12 +194,18 @@ void Engine::sleep(Bed& bed, Time until) {
   }
 }
 
-/// What would have come within the longest spin was worth spinning for; anything else was not.
-void Engine::adapt_spin(std::int64_t spin, Duration slept) noexcept {
-  const bool worth = slept < options_.spin;
-  const auto longest = nanoseconds(options_.spin).count();
-  spin_ns_.store(worth ? std::min(longest, spin * 2) : std::min(longest, std::max(kShortestSpinNs, spin / 2)),
+/// What would have come within the longest spin was worth spinning for; anything else was not. The same for
+/// yielding.
+void Engine::adapt(Duration slept) noexcept {
+  const auto adapted = [slept](std::int64_t now, nanoseconds shortest, nanoseconds longest) {
+    const bool worth = slept < longest;
+    return std::clamp(worth ? now * 2 : now / 2, std::min(shortest, longest).count(), longest.count());
+  };
+  const nanoseconds longest_spin(options_.spin);
+  spin_ns_.store(adapted(spin_ns_.load(std::memory_order_relaxed), kShortestSpin, longest_spin),
                  std::memory_order_relaxed);
+  yield_ns_.store(adapted(yield_ns_.load(std::memory_order_relaxed), kShortestYield, kLongestYield),
+                  std::memory_order_relaxed);
 }
 
 bool Engine::wait(const std::atomic<bool>& done, Time until, const Context* clock) {
@@ -230,13 +244,19 @@ void Engine::drive(const std::atomic<bool>& done, Time until, const Context* clo
     now = std::chrono::steady_clock::now();
     if (moved) quiet_since = now;
     if (!moved && clock != nullptr && skip_virtual_time(until)) continue;
-    const std::int64_t spin = spin_ns_.load(std::memory_order_relaxed);
+    const bool shared = cores_are_shared_.load(std::memory_order_relaxed);
+    const std::int64_t spin = shared ? 0 : spin_ns_.load(std::memory_order_relaxed);
     if (now - quiet_since < nanoseconds(spin)) continue;
+    if (yields_.load(std::memory_order_relaxed) &&
+        now - quiet_since < nanoseconds(yield_ns_.load(std::memory_order_relaxed))) {
+      ::sched_yield();
+      continue;
+    }
     driver_bed_.occupied.store(true);
     sleep(driver_bed_, clock ? check_at : std::min(check_at, until));
     driver_bed_.occupied.store(false);
     const auto slept_from = std::exchange(now, std::chrono::steady_clock::now());
-    adapt_spin(spin, now - slept_from);
+    adapt(now - slept_from);
     quiet_since = now;
   }
 }

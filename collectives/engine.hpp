@@ -70,6 +70,21 @@ class Engine {
   /// One poll of everything; true when something moved. For tests and for callers that poll.
   bool poll();
 
+  /// Says that ranks of this host are waited for, which answer within microseconds when they run: who waits
+  /// offers its core to others for a while before it sleeps, at once if `cores_are_shared`.
+  void expect_neighbours(bool cores_are_shared) noexcept {
+    yields_.store(true, std::memory_order_relaxed);
+    if (cores_are_shared) cores_are_shared_.store(true, std::memory_order_relaxed);
+  }
+  /// How often a caller that holds the baton may look for a message, with a pause between, before it lets the
+  /// engine wait. The caller drives meanwhile.
+  [[nodiscard]] int looks() noexcept {
+    drives_.store(drives_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return cores_are_shared_.load(std::memory_order_relaxed) ? kFewLooks : looks_;
+  }
+  /// Threads that wait for the baton.
+  [[nodiscard]] const std::atomic<int>& contenders() const noexcept { return contenders_; }
+
   /// Called by waiting threads without any lock held, to notice Ctrl-C; may throw. Null removes it.
   /// Process-wide.
   using InterruptCheck = void (*)();
@@ -97,7 +112,7 @@ class Engine {
   bool skip_virtual_time(Time until);
   bool busy();
   void sleep(Bed& bed, Time until);
-  void adapt_spin(std::int64_t spin, Duration slept) noexcept;
+  void adapt(Duration slept) noexcept;
   void drive(const std::atomic<bool>& done, Time until, const Context* clock);
   void sleep_while_driven(const std::atomic<bool>& done, Time until, const Context* clock);
   void wake_sleepers();
@@ -106,7 +121,12 @@ class Engine {
   void stop_background();
   [[nodiscard]] Time earliest_deadline();
 
+  static constexpr int kFewLooks = 1;
+
   Options options_;
+  int looks_;
+  std::atomic<bool> yields_{false};
+  std::atomic<bool> cores_are_shared_{false};
   Bed driver_bed_;
   Bed background_bed_;
 
@@ -121,6 +141,7 @@ class Engine {
   std::mutex sleep_mutex_;
   std::condition_variable sleep_changed_;
   std::atomic<std::int64_t> spin_ns_;
+  std::atomic<std::int64_t> yield_ns_;
 
   std::mutex background_mutex_;
   std::condition_variable background_changed_;

@@ -12,54 +12,80 @@ namespace ucxring {
 Group::Group(std::unique_ptr<Transport> transport, Engine& engine, const Communicator::Options& options)
     : engine_(engine),
       transport_(std::move(transport)),
+      shared_(transport_->shared_memory()),
       rank_(transport_->rank()),
       world_size_(transport_->world_size()),
       transport_name_(transport_->name()),
       name_(options.name),
       context_(transport_->context()),
       timeout_ms_(options.timeout.count()),
-      plans_(rank_, world_size_, options.config) {
+      plans_({rank_, world_size_, transport_->hosts(), shared_, options.config, options.parameters}),
+      config_(options.config),
+      peers_(*transport_, config_) {
   {
     const auto baton = engine_.take_baton();
     transport_->set_listener(this);
   }
+  if (shared_ != nullptr && world_size_ > 1) engine_.expect_neighbours(shared_->oversubscribed());
   engine_.attach(*this, context_);
 }
 
 Group::~Group() { shutdown(); }
 
-Operation Group::start(const Fingerprint& fingerprint, const Execution::Buffers& buffers,
-                       const CallOptions& call) {
+Operation Group::start(const Fingerprint& fingerprint, const OperationBuffers& buffers,
+                       const CallOptions& call, const UnevenCounts& counts) {
   std::shared_ptr<Execution> execution;
   {
     const auto baton = engine_.take_baton();
-    if (failure_.ok()) settle_failures(context_->now());
-    if (!failure_.ok()) {
-      throw Error(
-          failure_.code(),
-          fmt::format("{}: group '{}' failed earlier and cannot be used any more: {}; destroy it and make a "
-                      "new group",
-                      fingerprint.describe(), name_, failure_.message()),
-          failure_.peer());
+    if (!alive()) refuse(fingerprint.describe());
+    const auto& plan = plans_.get(fingerprint, counts);
+    const auto sequence = sequence_.load(std::memory_order_relaxed) + 1;
+    begin(plan->stamp, sequence);
+    Progress begun;
+    if (call.wait_soon && plan->immediate && shared_ != nullptr && active_.empty() && waiting_.empty()) {
+      begun = run_immediately(*plan, buffers, sequence);
+      if (begun.moves == plan->moves.list.size()) return Operation(sequence);
     }
-    auto plan = plans_.get(fingerprint);
     execution = idle_execution();
-    const auto sequence = sequence_.load() + 1;
     const auto timeout = call.timeout.count() > 0 ? call.timeout : this->timeout();
-    execution->prepare(std::move(plan), buffers, *transport_, sequence, context_->now(), timeout);
+    execution->prepare(plan, buffers, *transport_, {sequence, context_->now(), timeout, begun});
     execution->set_waiting(engine_, context_->event_fd() < 0 ? context_.get() : nullptr);
-    sequence_.store(sequence);
-    ours_[sequence % kRemembered] = {sequence, fingerprint.pack(), rank_.value};
-    const Called& early = early_[sequence % kRemembered];
-    if (early.sequence == sequence && early.stamp != fingerprint.pack()) {
-      report(mismatch(sequence, early.rank, early.stamp, fingerprint.pack()), rank_.value, {});
-    }
     waiting_.push_back(execution);
     admit();
     advance_operations();
   }
   if (!call.wait_soon && !execution->done()) engine_.kick();
   return Operation(std::move(execution));
+}
+
+bool Group::outlives_report() {
+  settle_failures(context_->now());
+  return failure_.ok();
+}
+
+void Group::refuse(const std::string& call) const {
+  throw Error(
+      failure_.code(),
+      fmt::format("{}: group '{}' failed earlier and cannot be used any more: {}; destroy it and make a "
+                  "new group",
+                  call, name_, failure_.message()),
+      failure_.peer());
+}
+
+/// Takes the next sequence number for an operation, and compares it with what a peer has announced under it.
+void Group::begin(Stamp stamp, std::uint64_t sequence) {
+  sequence_.store(sequence, std::memory_order_relaxed);
+  ours_[sequence % kRemembered] = {sequence, stamp, rank_.value};
+  const Called& early = early_[sequence % kRemembered];
+  if (early.sequence == sequence && early.stamp != stamp) {
+    report(mismatch(sequence, early.rank, early.stamp, stamp), rank_.value, {});
+  }
+}
+
+Progress Group::run_immediately(const Plan& plan, const OperationBuffers& buffers, std::uint64_t sequence) {
+  shared_->stay_awake();
+  const ImmediateRun run{plan, *shared_, sequence, engine_.looks(), engine_.contenders()};
+  return run.run(buffers);
 }
 
 /// An execution that nobody refers to any more, or a new one.
@@ -85,9 +111,10 @@ void Group::admit() {
 
 bool Group::advance(Time now) {
   bool moved = false;
+  // Before a failure that was heard of ends everything: what has already arrived still completes operations.
+  if (failure_.ok() && (transport_->take_activity() || dirty_)) moved = advance_operations();
   if (settle_failures(now)) return true;
-  if (transport_->take_activity() || dirty_) moved = advance_operations();
-  if (!active_.empty() && now >= next_deadline()) check_deadlines(now);
+  if (busy() && now >= next_deadline()) check_deadlines(now);
   return moved;
 }
 
@@ -98,14 +125,14 @@ bool Group::advance_operations() {
     moved |= active_[i]->advance();
     if (active_[i]->done() || active_[i]->trouble().status.ok()) continue;
     const Status why = explain(*active_[i]);
-    report(why, rank_.value, why.code() == ErrorCode::peer_lost ? kGrace : Duration{});
+    report(why, rank_.value, why.code() == ErrorCode::peer_lost ? grace(why.peer()) : Duration{});
     return settle_failures(context_->now());
   }
   std::erase_if(active_, [](const auto& execution) { return execution->done().load(); });
   const bool more = !waiting_.empty();
   admit();
   if (more && dirty_) advance_operations();
-  return moved;
+  return advance_peers() || moved;
 }
 
 /// Takes note of a failure. The first one counts, but one that is still in its time of grace gives way to a
@@ -151,6 +178,7 @@ void Group::fail(Status why, int origin) {  // NOLINT(performance-unnecessary-va
     if (!execution->done()) execution->fail(why);
   }
   for (auto& execution : waiting_) execution->fail(why);
+  peers_.fail(why);
   active_.clear();
   waiting_.clear();
 }
@@ -177,7 +205,7 @@ void Group::shutdown() {
     const auto baton = engine_.take_baton();
     if (closed_) return;
     closed_ = true;
-    if (!active_.empty() || !waiting_.empty()) {
+    if (!active_.empty() || !waiting_.empty() || peers_.busy()) {
       // The farewell tells those peers who still need this rank.
       fail({ErrorCode::transport,
             fmt::format("rank {} shut group '{}' down while operations were in flight", rank_.value, name_)},
@@ -199,7 +227,7 @@ void Group::drain() {
   for (bool first = true;; first = false) {
     {
       const auto baton = engine_.take_baton();
-      if (closed_ || !failure_.ok() || (active_.empty() && waiting_.empty())) return;
+      if (closed_ || !failure_.ok() || (active_.empty() && waiting_.empty() && !peers_.moving())) return;
       if (first) until = context_->now() + kDrainTime;
       if (context_->now() >= until) return;
       if (context_->event_fd() < 0) return;  // virtual time does not pass by itself

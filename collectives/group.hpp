@@ -11,6 +11,7 @@
 #include "collectives/communicator.hpp"
 #include "collectives/control.hpp"
 #include "collectives/execution.hpp"
+#include "collectives/point_to_point.hpp"
 
 namespace ucxring {
 
@@ -23,10 +24,12 @@ class Group final : public Driven, private Listener {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  /// Starts an operation; buffers have been checked. Throws `Error` when the group is dead or the plan is
-  /// impossible.
-  [[nodiscard]] Operation start(const Fingerprint& fingerprint, const Execution::Buffers& buffers,
-                                const CallOptions& call);
+  /// Starts an operation; buffers have been checked, and so have the counts of an uneven one. Throws `Error`
+  /// when the group is dead or the plan is impossible.
+  [[nodiscard]] Operation start(const Fingerprint& fingerprint, const OperationBuffers& buffers,
+                                const CallOptions& call, const UnevenCounts& counts = {});
+  /// Starts a send or receive. Throws `Error` when the group is dead.
+  [[nodiscard]] Operation start(const PeerCall& peer_call, const CallOptions& call);
   void abort(const Status& why);
   void shutdown();
 
@@ -43,7 +46,9 @@ class Group final : public Driven, private Listener {
 
   bool advance(Time now) override;
   [[nodiscard]] Time next_deadline() const noexcept override;
-  [[nodiscard]] bool busy() const noexcept override { return !active_.empty() || !reported_.ok(); }
+  [[nodiscard]] bool busy() const noexcept override {
+    return !active_.empty() || !reported_.ok() || peers_.busy();
+  }
 
  private:
   /// Questions to all peers after a deadline passed, and their answers.
@@ -71,15 +76,25 @@ class Group final : public Driven, private Listener {
   void on_unexpected(Rank peer, Tag tag, Stamp stamp) override;
   void on_control(Rank peer, std::span<const std::byte> message) override;
   void on_peer_lost(Rank peer, const Status& why) override;
+  void on_peer_left(Rank peer, const Status& why) override;
 
+  [[nodiscard]] bool alive() { return failure_.ok() && (reported_.ok() || outlives_report()); }
+  bool outlives_report();
+  [[noreturn]] void refuse(const std::string& call) const;
+  void begin(Stamp stamp, std::uint64_t sequence);
+  [[nodiscard]] Progress run_immediately(const Plan& plan, const OperationBuffers& buffers,
+                                         std::uint64_t sequence);
   bool advance_operations();
+  bool advance_peers();
   void report(const Status& why, int origin, Duration grace);
+  [[nodiscard]] Duration grace(int peer) const noexcept;
   bool settle_failures(Time now);
   [[nodiscard]] std::shared_ptr<Execution> idle_execution();
   void admit();
 
   void check_deadlines(Time now);
   void start_inquiry(const std::shared_ptr<Execution>& late, Time now);
+  void answer_query(Rank peer, std::uint64_t asked);
   [[nodiscard]] Status conclude(const Inquiry& inquiry) const;
   [[nodiscard]] std::uint64_t completed() const noexcept;
 
@@ -88,11 +103,13 @@ class Group final : public Driven, private Listener {
   void drain();
   void close();
   [[nodiscard]] Status explain(const Execution& execution) const;
+  [[nodiscard]] Status named(const Status& trouble) const;
   [[nodiscard]] Status mismatch(std::uint64_t sequence, int peer, Stamp theirs, Stamp ours) const;
   [[nodiscard]] std::string title(const Execution& execution) const;
 
   Engine& engine_;
   std::unique_ptr<Transport> transport_;
+  SharedMemory* const shared_;  // of transport_
   const Rank rank_;
   const int world_size_;
   const std::string transport_name_;
@@ -102,12 +119,15 @@ class Group final : public Driven, private Listener {
   std::atomic<std::uint64_t> sequence_{0};
 
   PlanCache plans_;
+  const Config config_;
+  PointToPoint peers_;
   std::vector<std::shared_ptr<Execution>> active_;
   std::deque<std::shared_ptr<Execution>> waiting_;  // started by the caller, not yet posted
   std::vector<std::shared_ptr<Execution>> pool_;
   std::size_t pool_cursor_ = 0;
   std::array<Called, kRemembered> ours_{};
   std::array<Called, kRemembered> early_{};
+  std::uint64_t peer_sequence_ = 0;
   bool dirty_ = false;
   std::optional<Inquiry> inquiry_;
 

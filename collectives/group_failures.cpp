@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "collectives/group.hpp"
+#include "collectives/probe_talk.hpp"
 
 namespace ucxring {
 
@@ -31,6 +33,20 @@ std::string ranks_text(const std::vector<int>& ranks) {
                      many ? fmt::format(" and {} more", ranks.size() - kMost) : "");
 }
 
+/// A stamp as the text of a control message.
+std::string text_of(Stamp stamp) {
+  std::string text(sizeof stamp, '\0');
+  std::memcpy(text.data(), &stamp, sizeof stamp);
+  return text;
+}
+
+std::optional<Stamp> stamp_of(std::string_view text) {
+  Stamp stamp = 0;
+  if (text.size() != sizeof stamp) return std::nullopt;
+  std::memcpy(&stamp, text.data(), sizeof stamp);
+  return stamp;
+}
+
 }  // namespace
 
 std::string Group::title(const Execution& execution) const {
@@ -39,7 +55,8 @@ std::string Group::title(const Execution& execution) const {
 }
 
 void Group::on_unexpected(Rank peer, Tag tag, Stamp stamp) {
-  if (!failure_.ok()) return;
+  if (!failure_.ok() || stamp == kProbeStamp) return;
+  if (PeerMessage::is(tag)) return peers_.arrived(peer, tag, stamp);
   const auto newest = sequence_.load();
   const auto ahead = distance(tag.sequence(), newest);
   const auto sequence = newest + static_cast<std::uint64_t>(static_cast<std::int64_t>(ahead));
@@ -65,7 +82,13 @@ void Group::on_peer_lost(Rank peer, const Status& why) {
   report(
       {why.code(), fmt::format("{}: rank {} lost rank {}: {}", doing, rank_.value, peer.value, why.message()),
        peer.value},
-      rank_.value, kGrace);
+      rank_.value, grace(peer.value));
+}
+
+/// How long to wait for a better explanation of the loss of `peer`. None in shared memory, where everything
+/// that it said before has been heard.
+Duration Group::grace(int peer) const noexcept {
+  return shared_ != nullptr && shared_->reaches(Rank(peer)) ? Duration{} : kGrace;
 }
 
 void Group::on_control(Rank peer, std::span<const std::byte> wire) {
@@ -79,8 +102,9 @@ void Group::on_control(Rank peer, std::span<const std::byte> wire) {
       return;
     }
     case ControlMessage::Kind::query:
-      transport_->endpoint(peer).send_control(encode(
-          {ControlMessage::Kind::answer, ErrorCode::ok, -1, rank_.value, sequence_.load(), completed(), {}}));
+      answer_query(peer, message->sequence);
+      return;
+    case ControlMessage::Kind::greeting:
       return;
     case ControlMessage::Kind::answer:
       if (!inquiry_) return;
@@ -90,6 +114,14 @@ void Group::on_control(Rank peer, std::span<const std::byte> wire) {
       dirty_ = true;
       return;
   }
+}
+
+/// Says how far this rank is, and what it called as operation `asked`.
+void Group::answer_query(Rank peer, std::uint64_t asked) {
+  const Called& called = ours_[asked % kRemembered];
+  transport_->endpoint(peer).send_control(
+      encode({ControlMessage::Kind::answer, ErrorCode::ok, -1, rank_.value, sequence_.load(), completed(),
+              called.sequence == asked ? text_of(called.stamp) : std::string()}));
 }
 
 Status Group::mismatch(std::uint64_t sequence, int peer, Stamp theirs, Stamp ours) const {
@@ -121,7 +153,7 @@ Time Group::next_deadline() const noexcept {
   Time earliest = reported_.ok() ? Time::max() : report_due_;
   if (inquiry_) return inquiry_->missing == 0 ? Time::min() : std::min(earliest, inquiry_->until);
   for (const auto& execution : active_) earliest = std::min(earliest, execution->deadline());
-  return earliest;
+  return std::min(earliest, peers_.next_deadline());
 }
 
 void Group::check_deadlines(Time now) {
@@ -133,6 +165,7 @@ void Group::check_deadlines(Time now) {
     }
     return;
   }
+  if (const Status late = peers_.late(now); !late.ok()) return fail(named(late), rank_.value);
   for (const auto& execution : active_) {
     if (now >= execution->deadline()) {
       start_inquiry(execution, now);
@@ -161,6 +194,9 @@ Status Group::conclude(const Inquiry& inquiry) const {
       absent.push_back(peer);
       details += fmt::format("; rank {} last started #{} and completed #{}", peer, answer->sequence,
                              answer->completed);
+    } else if (const auto theirs = stamp_of(answer->text); theirs && *theirs != late.plan().stamp) {
+      // Two roots that wait for each other's vectors, for instance, never see a message of the other.
+      return mismatch(late.sequence(), peer, *theirs, late.plan().stamp);
     }
   }
   std::string who;

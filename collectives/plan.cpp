@@ -3,34 +3,36 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
+#include <bit>
+#include <numeric>
+#include <optional>
 #include <utility>
+
+#include "collectives/slicing.hpp"
+#include "collectives/tuning_report.hpp"
+#include "transport/base/log.hpp"
 
 namespace ucxring {
 
 namespace {
 
 constexpr std::size_t kSliceAlignment = 64;
-constexpr std::size_t kDefaultSlice = std::size_t{256} << 10U;
-constexpr int kDefaultWindow = 4;
 
-/// Where a chunk lies when input and output are the same memory; chunks with equal places overwrite each
-/// other.
-struct Place {
-  Space space;
-  int chunk;
-  friend bool operator==(const Place&, const Place&) = default;
-};
-
-Place place_of(ChunkRef ref, Collective collective, Rank rank) {
-  if (ref.space != Space::input) return {ref.space, ref.chunk};
+/// Where a chunk lies when input and output are the same memory; chunks whose places overlap
+/// overwrite each other.
+ChunkRef place_of(ChunkRef ref, Collective collective, Rank rank) {
+  if (ref.space != Space::input) return ref;
   switch (collective) {
     case Collective::all_gather:
-      return {Space::output, rank.value};
+    case Collective::gather:
+      return output(rank.value);
     case Collective::reduce_scatter:
-      return ref.chunk == rank.value ? Place{Space::output, 0} : Place{Space::input, ref.chunk};
+    case Collective::scatter:
+      return ref.chunk == rank.value ? output(0) : ref;
+    case Collective::all_to_all:
+      return ref;
     default:
-      return {Space::output, ref.chunk};
+      return output(ref.chunk);
   }
 }
 
@@ -45,42 +47,30 @@ Schedule local_schedule(Collective collective) {
   return std::move(builder).build();
 }
 
-void number_messages(Plan& plan) {
-  std::unordered_map<int, std::uint32_t> sent;
-  std::unordered_map<int, std::uint32_t> received;
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    const Step& step = plan.schedule.steps[i];
-    if (step.action == Action::send) {
-      plan.steps[i].ordinal = sent[step.peer]++;
-      plan.steps[i].send_slot = plan.sends++;
-    } else if (step.action == Action::receive) {
-      plan.steps[i].ordinal = received[step.peer]++;
-    }
-  }
+/// Whether every move stays inside this host and needs nothing but the user's buffers.
+bool is_immediate(const Plan& plan) {
+  const bool near = std::none_of(plan.moves.list.begin(), plan.moves.list.end(), [](const Move& move) {
+    return move.kind == Move::Kind::send || move.kind == Move::Kind::receive;
+  });
+  return near && plan.lanes == 1 && plan.scratch_bytes == 0 && plan.reduction.scale == nullptr;
 }
 
-/// For each writing step, the earlier sends of the same place since that place was last written.
-void find_hazards(Plan& plan, Rank rank) {
-  struct Pending {
-    Place place;
-    std::uint32_t slot;
+/// Scratch chunks that are left after fusing.
+std::vector<bool> used_scratch(const Plan& plan) {
+  std::vector<bool> used(plan.schedule.scratch.size(), false);
+  const auto use = [&](ChunkRef ref) {
+    if (ref.space != Space::scratch) return;
+    std::fill_n(used.begin() + ref.chunk, ref.chunks, true);
   };
-  std::vector<Pending> pending;
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    const Step& step = plan.schedule.steps[i];
-    if (step.action == Action::send) {
-      pending.push_back({place_of(step.source, plan.fingerprint.collective, rank), plan.steps[i].send_slot});
-      continue;
-    }
-    const Place target = place_of(step.target, plan.fingerprint.collective, rank);
-    plan.steps[i].first_hazard = static_cast<std::uint32_t>(plan.hazards.size());
-    std::erase_if(pending, [&](const Pending& send) {
-      if (send.place != target) return false;
-      plan.hazards.push_back(send.slot);
-      return true;
-    });
-    plan.steps[i].hazard_count = static_cast<std::uint32_t>(plan.hazards.size()) - plan.steps[i].first_hazard;
+  for (const Move& move : plan.moves.list) {
+    use(move.source);
+    use(move.target);
+    const Step& step = plan.schedule.steps[move.step];
+    const bool stepwise = move.kind != Move::Kind::fold && move.kind != Move::Kind::publish;
+    if (stepwise && step.combine != Combine::copy) use(step.operand);
+    for (const FoldOperand& operand : plan.moves.operands_of(move)) use(operand.chunk);
   }
+  return used;
 }
 
 std::size_t largest_chunk(const Plan& plan) {
@@ -90,48 +80,50 @@ std::size_t largest_chunk(const Plan& plan) {
   return largest;
 }
 
-void cut_into_lanes(Plan& plan, const Config& config) {
-  const std::size_t chunk = largest_chunk(plan);
-  const std::size_t wanted = config.slice_bytes != 0 ? config.slice_bytes : kDefaultSlice;
-  const std::size_t rounded = (std::min(wanted, std::max<std::size_t>(chunk, 1)) + kSliceAlignment - 1) /
-                              kSliceAlignment * kSliceAlignment;
-  plan.slice_bytes = rounded;
-  plan.lanes = std::max<std::uint64_t>(1, (chunk + rounded - 1) / rounded);
-  const int window = config.lanes != 0 ? config.lanes : kDefaultWindow;
-  plan.window = static_cast<int>(std::min<std::uint64_t>(plan.lanes, static_cast<std::uint64_t>(window)));
+/// Slices and window are the same on all ranks, whoever shares memory with whom. Where ranks know different
+/// counts, slices cannot depend on them.
+void cut_into_lanes(Plan& plan, const PlanEnvironment& environment) {
+  const bool shares = any_share(environment.hosts);
+  const Slicing slicing =
+      plan.fingerprint.uneven
+          ? slice_uneven_chunks(largest_chunk(plan), shares, environment.config)
+          : slice_chunks(largest_chunk(plan), shares, environment.config, plan.schedule.widest);
+  plan.slice_bytes = slicing.slice_bytes;
+  plan.lanes = slicing.lanes;
+  plan.window = slicing.window;
 }
 
 void place_scratch(Plan& plan) {
-  for (const ChunkRef like : plan.schedule.scratch) {
+  const std::vector<bool> used = used_scratch(plan);
+  std::size_t bundle = 0;  // where the last one begins
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    const auto [like, place] = plan.schedule.scratch[i];
     const auto& map = like.space == Space::input ? plan.input : plan.output;
     const std::size_t bytes = map.at(static_cast<std::size_t>(like.chunk)).bytes;
-    plan.scratch.push_back({plan.scratch_bytes, bytes});
-    plan.scratch_bytes += std::min(bytes, plan.slice_bytes) + kSliceAlignment - 1;
-    plan.scratch_bytes = plan.scratch_bytes / kSliceAlignment * kSliceAlignment;
+    if (place == 0) bundle = plan.scratch_bytes;
+    plan.scratch.push_back({bundle, bytes, static_cast<std::size_t>(place)});
+    if (!used[i]) continue;
+    plan.scratch_bytes = bundle + (static_cast<std::size_t>(place) + 1) * std::min(bytes, plan.slice_bytes);
+    plan.scratch_bytes = (plan.scratch_bytes + kSliceAlignment - 1) / kSliceAlignment * kSliceAlignment;
   }
 }
 
-/// Fills the chunk maps. all_gather and reduce_scatter cut their large side into one chunk a rank.
-void map_chunks(Plan& plan, int world_size) {
+/// The chunks of one buffer of an even operation: each as long as the count, or together.
+ChunkMap even_chunks(const Plan& plan, int chunks) {
   const std::size_t count = plan.fingerprint.count;
-  const std::vector<std::size_t> per_rank(static_cast<std::size_t>(world_size), count);
-  const auto whole = partition(count, 1, plan.element_bytes);
-  switch (plan.fingerprint.collective) {
-    case Collective::all_gather:
-      plan.input = whole;
-      plan.output = partition_by_counts(per_rank, plan.element_bytes);
-      break;
-    case Collective::reduce_scatter:
-      plan.input = partition_by_counts(per_rank, plan.element_bytes);
-      plan.output = whole;
-      break;
-    case Collective::barrier:
-      break;
-    case Collective::broadcast:
-    case Collective::all_reduce:
-      plan.output = partition(count, plan.schedule.output_chunks, plan.element_bytes);
-      plan.input = plan.output;
-      break;
+  if (!has_chunk_per_rank(plan.fingerprint.collective)) return partition(count, chunks, plan.element_bytes);
+  return partition_by_counts(std::vector<std::size_t>(static_cast<std::size_t>(chunks), count),
+                             plan.element_bytes);
+}
+
+/// Fills the chunk maps.
+void map_chunks(Plan& plan, const UnevenCounts& counts) {
+  if (plan.fingerprint.uneven) {
+    plan.input = partition_by_counts(counts.input, plan.element_bytes);
+    plan.output = partition_by_counts(counts.output, plan.element_bytes);
+  } else {
+    plan.input = even_chunks(plan, plan.schedule.input_chunks);
+    plan.output = even_chunks(plan, plan.schedule.output_chunks);
   }
   for (const Extent& extent : plan.input) plan.input_bytes += extent.bytes;
   for (const Extent& extent : plan.output) plan.output_bytes += extent.bytes;
@@ -139,47 +131,94 @@ void map_chunks(Plan& plan, int world_size) {
 
 std::size_t decisive_bytes(const Fingerprint& fingerprint, int world_size) {
   const std::size_t bytes = fingerprint.count * size_of(fingerprint.type);
-  const bool per_rank = fingerprint.collective == Collective::all_gather ||
-                        fingerprint.collective == Collective::reduce_scatter;
-  return per_rank ? bytes * static_cast<std::size_t>(world_size) : bytes;
+  return has_chunk_per_rank(fingerprint.collective) ? bytes * static_cast<std::size_t>(world_size) : bytes;
 }
 
 }  // namespace
 
-Plan make_plan(const Fingerprint& fingerprint, Rank rank, int world_size, const Config& config) {
+Plan make_plan(const Fingerprint& fingerprint, const PlanEnvironment& environment, const Algorithm* algorithm,
+               const UnevenCounts& counts) {
+  const int world_size = environment.world_size;
+  const GroupShape shape{environment.rank, world_size, Rank(fingerprint.root), environment.hosts};
   Plan plan;
   plan.fingerprint = fingerprint;
+  plan.stamp = fingerprint.pack();
   plan.element_bytes = size_of(fingerprint.type);
+  plan.element_shift = std::countr_zero(plan.element_bytes);
   if (reduces(fingerprint.collective)) plan.reduction = find_reduction(fingerprint.type, fingerprint.op);
   plan.divisor = fingerprint.op == ReduceOp::average ? world_size : 1;
-  if (world_size == 1) {
-    plan.algorithm = "local";
-    plan.schedule = local_schedule(fingerprint.collective);
-  } else {
-    const Algorithm& algorithm = choose_algorithm(
-        fingerprint.collective, decisive_bytes(fingerprint, world_size), world_size, config.algorithm);
-    plan.algorithm = algorithm.name;
-    plan.schedule = algorithm.build({rank, world_size, Rank(fingerprint.root)});
-  }
-  plan.steps.resize(plan.schedule.steps.size());
-  map_chunks(plan, world_size);
-  number_messages(plan);
-  find_hazards(plan, rank);
-  cut_into_lanes(plan, config);
+  plan.algorithm = algorithm == nullptr ? "local" : algorithm->name;
+  plan.schedule = algorithm == nullptr ? local_schedule(fingerprint.collective) : algorithm->build(shape);
+  plan.moves =
+      make_moves(plan.schedule, {environment.shared, [&](ChunkRef a, ChunkRef b) {
+                                   return place_of(a, fingerprint.collective, environment.rank)
+                                       .overlaps(place_of(b, fingerprint.collective, environment.rank));
+                                 }});
+  map_chunks(plan, counts);
+  cut_into_lanes(plan, environment);
   place_scratch(plan);
+  plan.immediate = is_immediate(plan);
   return plan;
 }
 
-PlanCache::PlanCache(Rank rank, int world_size, Config config)
-    : rank_(rank), world_size_(world_size), config_(std::move(config)), entries_(kCapacity) {}
+PlanCache::PlanCache(PlanEnvironment environment)
+    : environment_(std::move(environment)),
+      tuner_(environment_.hosts, environment_.config, environment_.parameters),
+      entries_(kCapacity) {
+  if (!speaks()) return;
+  for (const auto& line : describe_tuning(tuner_)) log::announce("TUNING", line);
+}
 
-std::shared_ptr<const Plan> PlanCache::get(const Fingerprint& fingerprint) {
+/// Whether this rank prints how algorithms are chosen: one does for all.
+bool PlanCache::speaks() const {
+  return environment_.rank == Rank(0) && environment_.world_size > 1 && environment_.config.debugs("TUNING");
+}
+
+const Algorithm* PlanCache::choose(const Fingerprint& fingerprint, const UnevenCounts& counts) {
+  if (environment_.world_size == 1) return nullptr;
+  if (fingerprint.uneven) {
+    // Where every rank knows all counts, one of its buffers has all chunks.
+    const auto& all = counts.input.size() > counts.output.size() ? counts.input : counts.output;
+    const std::size_t total = std::accumulate(all.begin(), all.end(), std::size_t{0});
+    const bool known = fingerprint.count != 0;
+    return &tuner_.choose_uneven(fingerprint.collective,
+                                 known ? std::optional(total * size_of(fingerprint.type)) : std::nullopt);
+  }
+  const std::size_t bytes = decisive_bytes(fingerprint, environment_.world_size);
+  if (speaks()) log::announce("TUNING", describe_choice(tuner_, fingerprint.collective, bytes));
+  return &tuner_.choose(fingerprint.collective, bytes);
+}
+
+const std::shared_ptr<const Plan>& PlanCache::look_up(const Fingerprint& fingerprint,
+                                                      const UnevenCounts& counts) {
+  if (fingerprint.uneven) return look_up_uneven(fingerprint, counts);
   const Stamp stamp = fingerprint.pack();
   const std::uint64_t mixed = (stamp ^ (stamp >> 29U)) * 0xbf58476d1ce4e5b9U;
   Entry& entry = entries_[(mixed >> 32U) % kCapacity];
   if (!entry.plan || entry.stamp != stamp || entry.count != fingerprint.count) {
     entry = {stamp, fingerprint.count,
-             std::make_shared<const Plan>(make_plan(fingerprint, rank_, world_size_, config_))};
+             std::make_shared<const Plan>(make_plan(fingerprint, environment_, choose(fingerprint, counts)))};
+  }
+  newest_ = &entry.plan;
+  return entry.plan;
+}
+
+const std::shared_ptr<const Plan>& PlanCache::look_up_uneven(const Fingerprint& fingerprint,
+                                                             const UnevenCounts& counts) {
+  if (uneven_.empty()) uneven_.resize(kUnevenCapacity);
+  const Stamp stamp = fingerprint.pack();
+  const std::uint64_t mixed = stamp ^ counts_stamp(counts.input) ^ (counts_stamp(counts.output) << 1U);
+  UnevenEntry& entry = uneven_[(mixed ^ (mixed >> 32U)) % kUnevenCapacity];
+  const auto same = [](std::span<const std::size_t> one, const std::vector<std::size_t>& other) {
+    return std::equal(one.begin(), one.end(), other.begin(), other.end());
+  };
+  if (!entry.plan || entry.stamp != stamp || !same(counts.input, entry.input) ||
+      !same(counts.output, entry.output)) {
+    entry = {stamp,
+             {counts.input.begin(), counts.input.end()},
+             {counts.output.begin(), counts.output.end()},
+             std::make_shared<const Plan>(
+                 make_plan(fingerprint, environment_, choose(fingerprint, counts), counts))};
   }
   return entry.plan;
 }

@@ -1,12 +1,11 @@
 #include "collectives/preference.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
-#include <string>
 
-#include "collectives/registry.hpp"
+#include "transport/base/parse.hpp"
 
 namespace ucxring {
 namespace {
@@ -34,37 +33,59 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-Collective parse_collective(std::string_view name) {
-  std::string known;
-  for (int i = 0; i < kCollectives; ++i) {
-    const auto collective = static_cast<Collective>(i);
-    if (to_string(collective) == name) return collective;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", to_string(collective));
-  }
-  refuse(fmt::format("no collective \"{}\" (known: {})", name, known));
+/// As NCCL writes collectives: "AllReduce" and "all_reduce" are the same.
+std::string plain(std::string_view name) {
+  std::string word = to_lower(name);
+  std::erase(word, '_');
+  return word;
 }
 
-void check_name(Collective collective, std::string_view name) {
-  if (find_algorithm(collective, name) != nullptr) return;
-  std::string known;
-  for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective != collective) continue;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", algorithm.name);
+Collective parse_collective(std::string_view name) {
+  std::vector<std::string_view> known;
+  for (int i = 0; i < kCollectives; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    known.push_back(to_string(collective));
+    if (plain(known.back()) == plain(name)) return collective;
   }
-  refuse(fmt::format("no algorithm \"{}\" for {} (known: {})", name, to_string(collective), known));
+  refuse(fmt::format("no collective \"{}\" (known: {})", name, fmt::join(known, ", ")));
+}
+
+bool concerns(const PreferenceClause& clause, const Algorithm& algorithm) noexcept {
+  return !clause.collective || *clause.collective == algorithm.collective;
+}
+
+std::string parse_name(const PreferenceClause& clause, std::string_view text) {
+  std::string name = to_lower(text);
+  std::vector<std::string_view> known;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (!concerns(clause, algorithm)) continue;
+    if (algorithm.name == name) return name;
+    if (std::find(known.begin(), known.end(), algorithm.name) == known.end()) known.push_back(algorithm.name);
+  }
+  refuse(fmt::format("no algorithm \"{}\" for {} (known: {})", text,
+                     clause.collective ? to_string(*clause.collective) : "any collective",
+                     fmt::join(known, ", ")));
 }
 
 PreferenceClause parse_clause(std::string_view text) {
-  const auto colon = text.find(':');
-  if (colon == std::string_view::npos) refuse(fmt::format("\"{}\" has no colon", text));
   PreferenceClause clause;
-  clause.collective = parse_collective(trimmed(text.substr(0, colon)));
-  std::string_view names = trimmed(text.substr(colon + 1));
+  std::string_view names = text;
+  if (const auto colon = text.find(':'); colon != std::string_view::npos) {
+    clause.collective = parse_collective(trimmed(text.substr(0, colon)));
+    names = trimmed(text.substr(colon + 1));
+  }
   clause.excludes = names.starts_with('^');
   if (clause.excludes) names.remove_prefix(1);
-  clause.names = split(names, ',');
-  for (const std::string_view name : clause.names) check_name(clause.collective, name);
+  for (const std::string_view name : split(names, ',')) clause.names.push_back(parse_name(clause, name));
   return clause;
+}
+
+/// Whether a clause for all collectives says something about that of `algorithm`: a list of names does not
+/// where none of them is known, so that "ring" leaves barriers alone.
+bool applies(const PreferenceClause& clause, Collective collective) noexcept {
+  return clause.excludes || std::any_of(clause.names.begin(), clause.names.end(), [&](const auto& name) {
+           return find_algorithm(collective, name) != nullptr;
+         });
 }
 
 }  // namespace
@@ -80,13 +101,22 @@ std::vector<PreferenceClause> parse_preference(std::string_view text) {
     if (part.empty()) continue;
     PreferenceClause clause = parse_clause(part);
     for (const PreferenceClause& earlier : clauses) {
-      if (earlier.collective == clause.collective) {
-        refuse(fmt::format("{} is named twice", to_string(clause.collective)));
-      }
+      if (earlier.collective != clause.collective) continue;
+      refuse(clause.collective ? fmt::format("\"{}\": {} is named twice", part, to_string(*clause.collective))
+                               : fmt::format("\"{}\": a second list for all collectives", part));
     }
     clauses.push_back(std::move(clause));
   }
   return clauses;
+}
+
+bool allows(const std::vector<PreferenceClause>& clauses, const Algorithm& algorithm) noexcept {
+  const PreferenceClause* general = nullptr;
+  for (const PreferenceClause& clause : clauses) {
+    if (clause.collective == algorithm.collective) return clause.allows(algorithm.name);
+    if (!clause.collective) general = &clause;
+  }
+  return general == nullptr || !applies(*general, algorithm.collective) || general->allows(algorithm.name);
 }
 
 }  // namespace ucxring

@@ -6,14 +6,19 @@
 
 namespace ucxring {
 
-ScheduleBuilder::ScheduleBuilder(int input_chunks, int output_chunks) {
+ScheduleBuilder::ScheduleBuilder(int input_chunks, int output_chunks, int widest) {
+  schedule_.widest = widest;
   schedule_.input_chunks = input_chunks;
   schedule_.output_chunks = output_chunks;
 }
 
-ChunkRef ScheduleBuilder::scratch(ChunkRef like) {
-  schedule_.scratch.push_back(like);
-  return {Space::scratch, static_cast<int>(schedule_.scratch.size()) - 1};
+ChunkRef ScheduleBuilder::scratch(ChunkRef like) { return bundle(like, 1); }
+
+ChunkRef ScheduleBuilder::bundle(ChunkRef like, int chunks) {
+  if (like.space == Space::scratch) like = schedule_.scratch[static_cast<std::size_t>(like.chunk)].like;
+  const ChunkRef made{Space::scratch, static_cast<int>(schedule_.scratch.size()), chunks};
+  for (int place = 0; place < chunks; ++place) schedule_.scratch.push_back({like, place});
+  return made;
 }
 
 ScheduleBuilder& ScheduleBuilder::send(Rank peer, ChunkRef source) {
@@ -64,6 +69,9 @@ ScheduleBuilder& ScheduleBuilder::completes() {
 Schedule ScheduleBuilder::build() && { return std::move(schedule_); }
 
 std::string describe(ChunkRef chunk) {
+  if (chunk.chunks != 1) {
+    return fmt::format("{} and {} more", describe(chunk.part(0)), chunk.chunks - 1);
+  }
   switch (chunk.space) {
     case Space::none:
       return "signal";

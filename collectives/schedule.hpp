@@ -14,11 +14,22 @@ namespace ucxring {
 /// Which of a rank's buffers a chunk lies in.
 enum class Space : std::uint8_t { none, input, output, scratch };
 
-/// A chunk of a buffer. `none()` is an empty message, used as a signal.
+/// A chunk of a buffer, or several chunks of scratch that lie one after the other
+/// (`ScheduleBuilder::bundle`). `signal()` is an empty message.
 struct ChunkRef {
   Space space = Space::none;
   int chunk = 0;
+  int chunks = 1;
   friend constexpr auto operator<=>(ChunkRef, ChunkRef) noexcept = default;
+
+  /// Chunks of a bundle: `count` of them, from its chunk number `first` on.
+  [[nodiscard]] constexpr ChunkRef part(int first, int count = 1) const noexcept {
+    return {space, chunk + first, count};
+  }
+  /// Whether the two have a chunk in common.
+  [[nodiscard]] constexpr bool overlaps(ChunkRef other) const noexcept {
+    return space == other.space && chunk < other.chunk + other.chunks && other.chunk < chunk + chunks;
+  }
 };
 [[nodiscard]] constexpr ChunkRef input(int chunk) noexcept { return {Space::input, chunk}; }
 [[nodiscard]] constexpr ChunkRef output(int chunk) noexcept { return {Space::output, chunk}; }
@@ -55,21 +66,33 @@ struct Step {
 /// "receive from rank 2: output[3] = input[3] + incoming", for messages and figures.
 [[nodiscard]] std::string describe(const Step& step);
 
+/// A chunk of scratch.
+struct ScratchChunk {
+  ChunkRef like{};  ///< the input or output chunk whose size it has
+  int place = 0;    ///< in its bundle: so many chunks before it, all of the same size
+  friend constexpr auto operator<=>(const ScratchChunk&, const ScratchChunk&) noexcept = default;
+};
+
 /// The steps of one rank.
 struct Schedule {
-  int input_chunks = 0;           ///< chunks the input is cut into
-  int output_chunks = 0;          ///< chunks the output is cut into
-  std::vector<ChunkRef> scratch;  ///< scratch chunk k has the size of the input or output chunk scratch[k]
+  int input_chunks = 0;   ///< chunks the input is cut into
+  int output_chunks = 0;  ///< chunks the output is cut into
+  int widest = 1;         ///< most chunks in any message of any rank
+  std::vector<ScratchChunk> scratch;
   std::vector<Step> steps;
 };
 
 /// Writes schedules in the words of the textbook.
 class ScheduleBuilder {
  public:
-  ScheduleBuilder(int input_chunks, int output_chunks);
+  /// `widest`: most chunks in any message of any rank, not of this one alone.
+  ScheduleBuilder(int input_chunks, int output_chunks, int widest = 1);
 
-  /// A new scratch chunk of the size of `like` (an input or output chunk).
+  /// A new scratch chunk of the size of `like`.
   [[nodiscard]] ChunkRef scratch(ChunkRef like);
+  /// `chunks` new scratch chunks of the size of `like`, which one message may carry together. For collectives
+  /// in which all ranks have chunks of the same size.
+  [[nodiscard]] ChunkRef bundle(ChunkRef like, int chunks);
 
   ScheduleBuilder& send(Rank peer, ChunkRef source);
   ScheduleBuilder& receive(Rank peer, ChunkRef target);

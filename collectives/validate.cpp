@@ -7,9 +7,9 @@
 
 namespace ucxring {
 
-Validation validate(std::span<const Schedule> schedules, Collective collective, Rank root) {
+Validation validate(std::span<const Schedule> schedules, Collective collective, Rank root, Parts parts) {
   using namespace symbolic;
-  const Problem problem{schedules, collective, root};
+  const Problem problem{schedules, collective, root, parts};
   Validation validation;
   validation.status = check_form(problem);
   if (!validation.status.ok()) return validation;

@@ -5,6 +5,8 @@
 // there).
 #pragma once
 
+#include <span>
+
 #include "collectives/group_shape.hpp"
 #include "collectives/schedule.hpp"
 
@@ -17,5 +19,10 @@ namespace ucxring {
 /// The lower rank's sum is the left operand on both sides, so all ranks evaluate one and the same expression.
 /// Sums go to scratch: two partners that overwrite what they are sending would wait for each other.
 [[nodiscard]] Schedule recursive_doubling_all_reduce(const GroupShape& shape);
+
+/// The same among `ranks` (at least two, all of them call it) for `ranks[self]`: its `own` chunk, in the
+/// input or scratch, is added to those of the others in their order, and the sum is left in the only output
+/// chunk.
+void double_recursively(ScheduleBuilder& builder, std::span<const Rank> ranks, int self, ChunkRef own);
 
 }  // namespace ucxring

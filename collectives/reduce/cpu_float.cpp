@@ -11,33 +11,31 @@ HWY_BEFORE_NAMESPACE();
 namespace ucxring::cpu {
 namespace HWY_NAMESPACE {
 
-/// Runs a kernel of a real type over both components of each complex element.
-template <CombineKernel kKernel>
-void combine_components(void* target, const void* left, const void* right, std::size_t count) {
-  kKernel(target, left, right, 2 * count);
-}
-
 template <ScaleKernel kKernel>
 void transform_components(void* target, const void* source, double parameter, std::size_t count) {
   kKernel(target, source, parameter, 2 * count);
 }
 
-template <typename T>
-constexpr Row complex_row(DataType type, CombineKernel product) {
-  constexpr CombineKernel kSum = combine_components<combine<Direct<T>, Sum>>;
+/// Real and imaginary parts are combined apart, except by the product.
+template <typename T, CombineKernel kProduct>
+constexpr Row complex_row(DataType type) {
+  using Real = Direct<T>;
+  constexpr CombineKernel kSum = combine_parts<combine<Real, Sum>, 2>;
+  constexpr FoldKernel kFold = fold_parts<fold<Real, Sum>, 2>;
   Row row{type};
-  row[ReduceOp::sum] = {kSum};
-  row[ReduceOp::average] = {kSum, nullptr, transform_components<divide<Direct<T>>>};
-  row[ReduceOp::product] = {product};
-  row[ReduceOp::premul_sum] = {kSum, transform_components<transform<Direct<T>, Product>>};
+  row[ReduceOp::sum] = {kSum, nullptr, nullptr, kFold};
+  row[ReduceOp::average] = {kSum, nullptr, transform_components<divide<Real>>,
+                            fold_parts<fold<Real, Sum, Quotient>, 2>};
+  row[ReduceOp::product] = {kProduct, nullptr, nullptr, fold_by_slices<kProduct, 2 * sizeof(T)>};
+  row[ReduceOp::premul_sum] = {kSum, transform_components<scale<Real>>, nullptr, kFold};
   return row;
 }
 
 std::span<const Row> float_rows() {
   static constexpr std::array<Row, 4> kRows{floating_row<Direct<float>>(DataType::float32),
                                             floating_row<Direct<double>>(DataType::float64),
-                                            complex_row<float>(DataType::complex64, multiply_complex64),
-                                            complex_row<double>(DataType::complex128, multiply_complex128)};
+                                            complex_row<float, multiply_complex64>(DataType::complex64),
+                                            complex_row<double, multiply_complex128>(DataType::complex128)};
   return kRows;
 }
 

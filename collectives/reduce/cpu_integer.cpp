@@ -72,37 +72,44 @@ void multiply(void* target, const void* left, const void* right, std::size_t cou
 }
 
 template <typename Unsigned>
-constexpr CombineKernel product() {
+constexpr Reduction product() {
   if constexpr (sizeof(Unsigned) == 2 || sizeof(Unsigned) == 4) {
-    return combine<Direct<Unsigned>, Product>;
+    return reduction<Direct<Unsigned>, Product>();
   } else {
-    return multiply<Unsigned>;
+    return {multiply<Unsigned>, nullptr, nullptr, fold_by_slices<multiply<Unsigned>, sizeof(Unsigned)>};
   }
 }
 
-/// Wrapping sum and product and the bit operations do not depend on the sign: they share the unsigned
-/// kernels.
+/// Bit operations know no elements: those of bytes serve all types.
+template <class Op, typename T>
+constexpr Reduction bitwise() {
+  using Byte = Direct<std::uint8_t>;
+  return {combine_parts<combine<Byte, Op>, sizeof(T)>, nullptr, nullptr,
+          fold_parts<fold<Byte, Op>, sizeof(T)>};
+}
+
+/// Wrapping sum and product do not depend on the sign: they share the unsigned kernels.
 template <typename T>
 constexpr Row integer_row(DataType type) {
   using Unsigned = std::make_unsigned_t<T>;
   Row row{type};
-  row[ReduceOp::sum] = {combine<Direct<Unsigned>, Sum>};
-  row[ReduceOp::product] = {product<Unsigned>()};
-  row[ReduceOp::min] = {combine<Direct<T>, Min>};
-  row[ReduceOp::max] = {combine<Direct<T>, Max>};
-  row[ReduceOp::bit_and] = {combine<Direct<Unsigned>, BitAnd>};
-  row[ReduceOp::bit_or] = {combine<Direct<Unsigned>, BitOr>};
-  row[ReduceOp::bit_xor] = {combine<Direct<Unsigned>, BitXor>};
+  row[ReduceOp::sum] = reduction<Direct<Unsigned>, Sum>();
+  row[ReduceOp::product] = product<Unsigned>();
+  row[ReduceOp::min] = reduction<Direct<T>, Min>();
+  row[ReduceOp::max] = reduction<Direct<T>, Max>();
+  row[ReduceOp::bit_and] = bitwise<BitAnd, T>();
+  row[ReduceOp::bit_or] = bitwise<BitOr, T>();
+  row[ReduceOp::bit_xor] = bitwise<BitXor, T>();
   return row;
 }
 
 constexpr Row bool_row() {
-  constexpr CombineKernel kAnd = combine<Direct<std::uint8_t>, Logical<BitAnd>>;
-  constexpr CombineKernel kOr = combine<Direct<std::uint8_t>, Logical<BitOr>>;
+  constexpr Reduction kAnd = reduction<Direct<std::uint8_t>, Logical<BitAnd>>();
+  constexpr Reduction kOr = reduction<Direct<std::uint8_t>, Logical<BitOr>>();
   Row row{DataType::boolean};
-  for (const ReduceOp op : {ReduceOp::product, ReduceOp::min, ReduceOp::bit_and}) row[op] = {kAnd};
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::bit_or}) row[op] = {kOr};
-  row[ReduceOp::bit_xor] = {combine<Direct<std::uint8_t>, Logical<BitXor>>};
+  for (const ReduceOp op : {ReduceOp::product, ReduceOp::min, ReduceOp::bit_and}) row[op] = kAnd;
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::bit_or}) row[op] = kOr;
+  row[ReduceOp::bit_xor] = reduction<Direct<std::uint8_t>, Logical<BitXor>>();
   return row;
 }
 

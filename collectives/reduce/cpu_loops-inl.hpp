@@ -1,7 +1,7 @@
 // Loops shared by the kernels; included once per instruction set by Highway's foreach_target, hence the
-// toggle guard. A *codec* says how elements are loaded into the lanes that are computed with, and stored
-// again; an *operation* works on those lanes. Loads and stores go through bytes: callers' pointers have no
-// alignment.
+// toggle guard. A *codec* says how stored elements become the lanes that are computed with, and back; an
+// *operation* works on those lanes; an *access* moves stored elements between memory and a vector, through
+// bytes: callers' pointers have no alignment.
 #if defined(UCXRING_CPU_LOOPS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef UCXRING_CPU_LOOPS_INL
 #undef UCXRING_CPU_LOOPS_INL
@@ -9,11 +9,15 @@
 #define UCXRING_CPU_LOOPS_INL
 #endif
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "collectives/reduce/cpu_kernels.hpp"
+#include "collectives/reduce/fold_by_slices.hpp"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -50,64 +54,162 @@ template <typename T>
 struct Direct {
   using Lane = T;
   static constexpr std::size_t kBytes = sizeof(T);
-  static HWY_INLINE hn::ScalableTag<T> tag() { return {}; }
-  static HWY_INLINE auto load(const std::byte* from) { return load_bytes(tag(), from); }
+  using Stored = hn::ScalableTag<T>;
+  static HWY_INLINE Stored tag() { return {}; }
+  template <class V>
+  static HWY_INLINE V decode(V stored) {
+    return stored;
+  }
+  template <class V>
+  static HWY_INLINE V encode(V value) {
+    return value;
+  }
+};
+
+/// What a codec decodes one stored vector to when its lanes are twice as wide.
+template <class V>
+struct Pair {
+  V even, odd;
+};
+
+/// a Op b, lane by lane.
+template <class Op, class D, class V>
+HWY_INLINE V apply(D d, V a, V b) {
+  return Op::apply(d, a, b);
+}
+template <class Op, class D, class V>
+HWY_INLINE Pair<V> apply(D d, Pair<V> a, Pair<V> b) {
+  return {Op::apply(d, a.even, b.even), Op::apply(d, a.odd, b.odd)};
+}
+template <class Op, class D, class V>
+HWY_INLINE Pair<V> apply(D d, Pair<V> a, V b) {
+  return {Op::apply(d, a.even, b), Op::apply(d, a.odd, b)};
+}
+
+/// Access to whole vectors of a codec's elements in memory.
+template <class Codec>
+struct WholeVector {
+  using Stored = typename Codec::Stored;
+  static HWY_INLINE auto load(const std::byte* from) { return load_bytes(Stored(), from); }
   template <class V>
   static HWY_INLINE void store(V value, std::byte* to) {
-    store_bytes(tag(), value, to);
+    store_bytes(Stored(), value, to);
   }
 };
 
-/// Room for one vector's elements of the codec, used for the last, incomplete vector of an array.
-struct Tail {
-  alignas(64) std::byte bytes[HWY_MAX_BYTES] = {};
+/// Access to the elements behind the last whole vector, a few bytes at a time. They travel through an integer
+/// register: a detour through memory would cost more than all the rest of a reduction of 8 bytes.
+template <class Codec>
+struct Word {
+  using Stored = typename Codec::Stored;
+  static constexpr std::size_t kMost = std::min<std::size_t>(8, hn::MaxLanes(Stored()) * Codec::kBytes);
+  using Lane = hwy::UnsignedFromSize<kMost>;
+  using Tag = hn::Repartition<Lane, Stored>;
+
+  std::size_t size;  ///< bytes: a power of two, at most `kMost`, not less than the size of an element
+
+  /// The largest word that fits into the `left` bytes to go.
+  static HWY_INLINE Word of(std::size_t left) { return {left >= kMost ? kMost : std::bit_floor(left)}; }
+
+  HWY_INLINE auto load(const std::byte* from) const {
+    std::uint64_t word = 0;
+    copy(&word, from);
+    return hn::BitCast(Stored(), hn::Set(Tag(), static_cast<Lane>(word)));
+  }
+  template <class V>
+  HWY_INLINE void store(V value, std::byte* to) const {
+    const std::uint64_t word = hn::GetLane(hn::BitCast(Tag(), value));
+    copy(to, &word);
+  }
+
+ private:
+  /// `memcpy` of `size` bytes as one of at most four moves.
+  HWY_INLINE void copy(void* to, const void* from) const {
+    if (Codec::kBytes == 8 || size == 8) return void(std::memcpy(to, from, 8));
+    if (Codec::kBytes == 4 || size == 4) return void(std::memcpy(to, from, 4));
+    if (Codec::kBytes == 2 || size == 2) return void(std::memcpy(to, from, 2));
+    std::memcpy(to, from, 1);
+  }
 };
 
-/// The `CombineKernel` of a codec and a binary operation.
-template <class Codec, class Op>
-void combine(void* target, const void* left, const void* right, std::size_t count) {
-  auto* out = static_cast<std::byte*>(target);
-  const auto* a = static_cast<const std::byte*>(left);
-  const auto* b = static_cast<const std::byte*>(right);
+/// Arguments of a fold.
+struct Fold {
+  std::byte* target;
+  std::byte* second;  ///< null if there is only one target
+  const void* const* sources;
+  int source_count;
+  double parameter;  ///< right operand of the finishing operation
+
+  [[nodiscard]] HWY_INLINE const std::byte* source(int index) const {
+    return static_cast<const std::byte*>(sources[index]);
+  }
+  template <class Access, class V>
+  HWY_INLINE void store(Access access, V value, std::size_t offset) const {
+    access.store(value, target + offset);
+    if (second != nullptr) access.store(value, second + offset);
+  }
+};
+
+/// What one access to each source reaches at `offset` bytes, combined, finished and stored.
+template <class Codec, class Op, class Finish, class Access, class V>
+HWY_INLINE void fold_one(const Fold& fold, Access access, V parameter, std::size_t offset) {
   const auto d = Codec::tag();
-  const std::size_t vector = hn::Lanes(d) * Codec::kBytes;
-  const std::size_t bytes = count * Codec::kBytes;
-  std::size_t i = 0;
-  for (; i + 2 * vector <= bytes; i += 2 * vector) {
-    const auto first = Op::apply(d, Codec::load(a + i), Codec::load(b + i));
-    const auto second = Op::apply(d, Codec::load(a + i + vector), Codec::load(b + i + vector));
-    Codec::store(first, out + i);
-    Codec::store(second, out + i + vector);
+  auto value = Codec::decode(access.load(fold.source(0) + offset));
+  for (int k = 1; k < fold.source_count; ++k) {
+    value = apply<Op>(d, value, Codec::decode(access.load(fold.source(k) + offset)));
   }
-  for (; i < bytes; i += vector) {
-    if (i + vector <= bytes) {
-      Codec::store(Op::apply(d, Codec::load(a + i), Codec::load(b + i)), out + i);
-    } else {
-      Tail x, y;
-      std::memcpy(x.bytes, a + i, bytes - i);
-      std::memcpy(y.bytes, b + i, bytes - i);
-      Codec::store(Op::apply(d, Codec::load(x.bytes), Codec::load(y.bytes)), x.bytes);
-      std::memcpy(out + i, x.bytes, bytes - i);
+  fold.store(access, Codec::encode(apply<Finish>(d, value, parameter)), offset);
+}
+
+/// The same for two whole vectors side by side, whose chains of operations overlap, of at least two sources.
+/// The first two sources stand before the loop because most folds have no more.
+template <class Codec, class Op, class Finish, class V>
+HWY_INLINE void fold_two(const Fold& fold, const std::byte* left, const std::byte* right, V parameter,
+                         std::size_t offset, std::size_t next) {
+  const auto d = Codec::tag();
+  const WholeVector<Codec> access;
+  auto a =
+      apply<Op>(d, Codec::decode(access.load(left + offset)), Codec::decode(access.load(right + offset)));
+  auto b = apply<Op>(d, Codec::decode(access.load(left + next)), Codec::decode(access.load(right + next)));
+  if (HWY_UNLIKELY(fold.source_count > 2)) {
+    for (int k = 2; k < fold.source_count; ++k) {
+      a = apply<Op>(d, a, Codec::decode(access.load(fold.source(k) + offset)));
+      b = apply<Op>(d, b, Codec::decode(access.load(fold.source(k) + next)));
     }
+  }
+  const auto first = Codec::encode(apply<Finish>(d, a, parameter));
+  const auto second = Codec::encode(apply<Finish>(d, b, parameter));
+  access.store(first, fold.target + offset);
+  access.store(second, fold.target + next);
+  if (HWY_UNLIKELY(fold.second != nullptr)) {
+    access.store(first, fold.second + offset);
+    access.store(second, fold.second + next);
   }
 }
 
-/// target[i] = Op(source[i], parameter): the `ScaleKernel` and `DivideKernel` of a codec.
-template <class Codec, class Op>
-void transform(void* target, const void* source, double parameter, std::size_t count) {
-  auto* out = static_cast<std::byte*>(target);
-  const auto* in = static_cast<const std::byte*>(source);
+/// The loop of all kernels of a codec: `count` elements, each Finish(source[0] Op source[1] Op …, parameter).
+template <class Codec, class Op, class Finish>
+HWY_NOINLINE void fold_loop(Fold fold, std::size_t count) {
   const auto d = Codec::tag();
-  const auto operand = hn::Set(d, static_cast<typename Codec::Lane>(parameter));
-  const std::size_t vector = hn::Lanes(d) * Codec::kBytes;
+  const auto parameter = hn::Set(d, static_cast<typename Codec::Lane>(fold.parameter));
+  const std::size_t vector = hn::Lanes(typename Codec::Stored()) * Codec::kBytes;
   const std::size_t bytes = count * Codec::kBytes;
   std::size_t i = 0;
-  for (; i + vector <= bytes; i += vector) Codec::store(Op::apply(d, Codec::load(in + i), operand), out + i);
-  if (i < bytes) {
-    Tail x;
-    std::memcpy(x.bytes, in + i, bytes - i);
-    Codec::store(Op::apply(d, Codec::load(x.bytes), operand), x.bytes);
-    std::memcpy(out + i, x.bytes, bytes - i);
+  if (fold.source_count > 1) {
+    const std::byte *left = fold.source(0), *right = fold.source(1);
+    for (; i + 2 * vector <= bytes; i += 2 * vector) {
+      fold_two<Codec, Op, Finish>(fold, left, right, parameter, i, i + vector);
+    }
+  }
+  for (; i + vector <= bytes; i += vector) {
+    fold_one<Codec, Op, Finish>(fold, WholeVector<Codec>(), parameter, i);
+  }
+  if constexpr (hn::MaxLanes(typename Codec::Stored()) > 1) {  // vectors of one lane leave no rest
+    while (i < bytes) {
+      const auto word = Word<Codec>::of(bytes - i);
+      fold_one<Codec, Op, Finish>(fold, word, parameter, i);
+      i += word.size;
+    }
   }
 }
 
@@ -122,6 +224,14 @@ struct Product {
   template <class D, class V>
   static HWY_INLINE V apply(D, V a, V b) {
     return hn::Mul(a, b);
+  }
+};
+
+/// The finishing operation of a fold that needs none.
+struct Keep {
+  template <class D, class V>
+  static HWY_INLINE V apply(D, V a, V) {
+    return a;
   }
 };
 
@@ -159,22 +269,63 @@ struct FloatMax {
   }
 };
 
+/// The `CombineKernel` of a codec and a binary operation.
+template <class Codec, class Op>
+void combine(void* target, const void* left, const void* right, std::size_t count) {
+  const void* const sources[] = {left, right};
+  fold_loop<Codec, Op, Keep>({static_cast<std::byte*>(target), nullptr, sources, 2, 1.0}, count);
+}
+
+/// The `FoldKernel` of a codec and a binary operation; `Finish` is `Quotient` where a divisor is allowed.
+template <class Codec, class Op, class Finish = Keep>
+void fold(void* target, void* second, const void* const* sources, int source_count, double divisor,
+          std::size_t count) {
+  const Fold work{static_cast<std::byte*>(target), static_cast<std::byte*>(second), sources, source_count,
+                  divisor};
+  if constexpr (!std::is_same_v<Finish, Keep>) {
+    if (divisor != 1.0) return fold_loop<Codec, Op, Finish>(work, count);
+  }
+  fold_loop<Codec, Op, Keep>(work, count);
+}
+
+template <class Codec>
+void scale(void* target, const void* source, double factor, std::size_t count) {
+  fold_loop<Codec, Sum, Product>({static_cast<std::byte*>(target), nullptr, &source, 1, factor}, count);
+}
+
 template <class Codec>
 void divide(void* target, const void* source, double divisor, std::size_t count) {
-  if (divisor != 1.0) return transform<Codec, Quotient>(target, source, divisor, count);
+  if (divisor != 1.0) return fold<Codec, Sum, Quotient>(target, nullptr, &source, 1, divisor, count);
   if (target != source && count != 0) std::memcpy(target, source, count * Codec::kBytes);
+}
+
+template <class Codec, class Op>
+constexpr Reduction reduction() {
+  return {combine<Codec, Op>, nullptr, nullptr, fold<Codec, Op>};
+}
+
+/// Runs a kernel over the `kParts` parts, elements of a type of their own, of which each element consists.
+template <CombineKernel kKernel, std::size_t kParts>
+void combine_parts(void* target, const void* left, const void* right, std::size_t count) {
+  kKernel(target, left, right, kParts * count);
+}
+
+template <FoldKernel kKernel, std::size_t kParts>
+void fold_parts(void* target, void* second, const void* const* sources, int source_count, double divisor,
+                std::size_t count) {
+  kKernel(target, second, sources, source_count, divisor, kParts * count);
 }
 
 /// The row of a real floating type.
 template <class Codec>
 constexpr Row floating_row(DataType type) {
   Row row{type};
-  row[ReduceOp::sum] = {combine<Codec, Sum>};
-  row[ReduceOp::average] = {combine<Codec, Sum>, nullptr, divide<Codec>};
-  row[ReduceOp::product] = {combine<Codec, Product>};
-  row[ReduceOp::min] = {combine<Codec, FloatMin>};
-  row[ReduceOp::max] = {combine<Codec, FloatMax>};
-  row[ReduceOp::premul_sum] = {combine<Codec, Sum>, transform<Codec, Product>};
+  row[ReduceOp::sum] = reduction<Codec, Sum>();
+  row[ReduceOp::average] = {combine<Codec, Sum>, nullptr, divide<Codec>, fold<Codec, Sum, Quotient>};
+  row[ReduceOp::product] = reduction<Codec, Product>();
+  row[ReduceOp::min] = reduction<Codec, FloatMin>();
+  row[ReduceOp::max] = reduction<Codec, FloatMax>();
+  row[ReduceOp::premul_sum] = {combine<Codec, Sum>, scale<Codec>, nullptr, fold<Codec, Sum>};
   return row;
 }
 

@@ -22,26 +22,57 @@ struct Narrow {
   using Stored = hn::Rebind<typename F::Storage, Tag>;
 
   static HWY_INLINE Tag tag() { return {}; }
-  static HWY_INLINE auto load(const std::byte* from) {
-    const auto bits = hn::PromoteTo(Bits(), load_bytes(Stored(), from));
-    if constexpr (std::is_same_v<F, Bfloat16>) {
-      return decode_bfloat16(Bits(), bits);
-    } else {
-      return decode<F>(Bits(), bits);
-    }
+  template <class V>
+  static HWY_INLINE auto decode(V stored) {
+    return decode_bits<F>(Bits(), hn::PromoteTo(Bits(), stored));
   }
   template <class V>
-  static HWY_INLINE void store(V value, std::byte* to) {
-    if constexpr (std::is_same_v<F, Bfloat16>) {
-      store_bytes(Stored(), hn::DemoteTo(Stored(), encode_bfloat16(Bits(), value)), to);
-    } else {
-      store_bytes(Stored(), hn::DemoteTo(Stored(), encode<F>(Bits(), value)), to);
-    }
+  static HWY_INLINE auto encode(V value) {
+    return hn::DemoteTo(Stored(), encode_bits<F>(Bits(), value));
   }
 };
 
+/// A float's upper half is a bfloat16. A signalling NaN stays one; the operation or the rounding quiets it.
+template <>
+struct Narrow<Bfloat16> {
+  using Lane = float;
+  static constexpr std::size_t kBytes = 2;
+  using Tag = hn::ScalableTag<float>;
+  using Words = hn::RebindToUnsigned<Tag>;
+
+  static HWY_INLINE Tag tag() { return {}; }
+#if HWY_TARGET == HWY_SCALAR
+  using Stored = hn::Rebind<std::uint16_t, Tag>;
+  template <class V>
+  static HWY_INLINE auto decode(V stored) {
+    return hn::BitCast(Tag(), hn::ShiftLeft<16>(hn::PromoteTo(Words(), stored)));
+  }
+  template <class V>
+  static HWY_INLINE auto encode(V value) {
+    const hn::RebindToSigned<Tag> di;
+    return hn::DemoteTo(Stored(), hn::BitCast(di, hn::ShiftRight<16>(round_to_bfloat16(Words(), value))));
+  }
+#else
+  // The elements at even and at odd places apart: nothing crosses lanes.
+  using Stored = hn::Repartition<std::uint16_t, Tag>;
+  static HWY_INLINE auto upper_half() { return hn::Set(Words(), 0xffff0000U); }
+  template <class V>
+  static HWY_INLINE auto decode(V stored) {
+    const auto words = hn::BitCast(Words(), stored);
+    return Pair<hn::VFromD<Tag>>{hn::BitCast(Tag(), hn::ShiftLeft<16>(words)),
+                                 hn::BitCast(Tag(), hn::And(words, upper_half()))};
+  }
+  template <class V>
+  static HWY_INLINE auto encode(Pair<V> value) {
+    const auto even = hn::ShiftRight<16>(round_to_bfloat16(Words(), value.even));
+    const auto odd = hn::And(round_to_bfloat16(Words(), value.odd), upper_half());
+    return hn::BitCast(Stored(), hn::Or(even, odd));
+  }
+#endif
+};
+
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
-/// The F16C instructions round to nearest even and treat NaNs as `encode` and `decode` do.
+/// The F16C instructions round to nearest even and treat NaNs as `encode_bits` and `decode_bits` do.
 template <>
 struct Narrow<Float16> {
   using Lane = float;
@@ -51,12 +82,13 @@ struct Narrow<Float16> {
   using Half = hn::Rebind<hwy::float16_t, Tag>;
 
   static HWY_INLINE Tag tag() { return {}; }
-  static HWY_INLINE auto load(const std::byte* from) {
-    return hn::PromoteTo(Tag(), hn::BitCast(Half(), load_bytes(Stored(), from)));
+  template <class V>
+  static HWY_INLINE auto decode(V stored) {
+    return hn::PromoteTo(Tag(), hn::BitCast(Half(), stored));
   }
   template <class V>
-  static HWY_INLINE void store(V value, std::byte* to) {
-    store_bytes(Stored(), hn::BitCast(Stored(), hn::DemoteTo(Half(), value)), to);
+  static HWY_INLINE auto encode(V value) {
+    return hn::BitCast(Stored(), hn::DemoteTo(Half(), value));
   }
 };
 #endif

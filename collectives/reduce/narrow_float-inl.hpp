@@ -45,7 +45,7 @@ using Float16 = Format<std::uint16_t, 5, 10, true>;
 using Float8E4m3fn = Format<std::uint8_t, 4, 3, false>;
 using Float8E5m2 = Format<std::uint8_t, 5, 2, true>;
 
-/// The upper half of a float: a tag, since its conversions are simpler than the rest.
+/// The upper half of a float; its conversions are simpler than the rest.
 struct Bfloat16 {
   using Storage = std::uint16_t;
 };
@@ -55,7 +55,7 @@ inline constexpr std::int32_t kFloatQuietBit = 0x00400000;
 
 /// Floats equal to the format's bits held in the int32 lanes `bits`; signalling NaNs become quiet.
 template <class F, class DI, class V>
-HWY_INLINE auto decode(DI di, V bits) {
+HWY_INLINE auto decode_bits(DI di, V bits) {
   const hn::RebindToFloat<DI> df;
   const V magnitude = hn::And(bits, hn::Set(di, F::kMagnitude));
   const V sign = hn::ShiftLeft<F::kSignShift>(hn::Xor(bits, magnitude));
@@ -95,7 +95,7 @@ HWY_INLINE V encode_nan(DI di, V magnitude) {
 /// The format's bits of the float lanes `value` as int32 lanes, rounded to nearest even. Overflow gives
 /// infinity, in e4m3fn, which has none, NaN.
 template <class F, class DI, class VF>
-HWY_INLINE auto encode(DI di, VF value) {
+HWY_INLINE auto encode_bits(DI di, VF value) {
   const hn::RebindToUnsigned<DI> du;
   const auto bits = hn::BitCast(di, value);
   const auto magnitude = hn::And(bits, hn::Set(di, 0x7fffffff));
@@ -114,23 +114,14 @@ HWY_INLINE auto encode(DI di, VF value) {
   return hn::Or(result, sign);
 }
 
-/// Floats equal to the bfloat16 bits in int32 lanes. A signalling NaN stays one; the operation or `encode`
-/// quiets it.
-template <class DI, class V>
-HWY_INLINE auto decode_bfloat16(DI, V bits) {
-  return hn::BitCast(hn::RebindToFloat<DI>(), hn::ShiftLeft<16>(bits));
-}
-
-/// The bfloat16 bits of float lanes as int32 lanes, rounded to nearest even.
-template <class DI, class VF>
-HWY_INLINE auto encode_bfloat16(DI di, VF value) {
-  const hn::RebindToUnsigned<DI> du;
+/// Floats rounded to nearest even bfloat16, as the uint32 lanes whose upper halves are its bits.
+template <class DU, class VF>
+HWY_INLINE auto round_to_bfloat16(DU du, VF value) {
   const auto bits = hn::BitCast(du, value);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
   const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7fff)), odd);
   const auto quiet = hn::Or(bits, hn::Set(du, static_cast<std::uint32_t>(kFloatQuietBit)));
-  const auto nan = hn::RebindMask(du, hn::IsNaN(value));
-  return hn::BitCast(di, hn::ShiftRight<16>(hn::IfThenElse(nan, quiet, rounded)));
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), quiet, rounded);
 }
 
 }  // namespace HWY_NAMESPACE

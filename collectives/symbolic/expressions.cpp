@@ -19,6 +19,8 @@ Expressions::Id Expressions::intern(Node node) {
   return found->second;
 }
 
+Expressions::Id Expressions::part(int rank, int chunk) { return intern({rank, kFirstPart - chunk, 1}); }
+
 Expressions::Id Expressions::combine(Id left, Id right) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
   const std::uint64_t sum = std::uint64_t{size(left)} + size(right);
@@ -57,6 +59,7 @@ std::string Expressions::text(Id id) const {
   const Node& top = node(id);
   if (top.right == kLeaf) return fmt::format("{}", top.left);
   if (top.right == kComplete) return text(top.left);
+  if (top.right <= kFirstPart) return fmt::format("{} for {}", top.left, kFirstPart - top.right);
   constexpr std::uint32_t kTooLong = 64;
   if (top.size > kTooLong) return fmt::format("a sum of {} contributions", top.size);
   return fmt::format("({} + {})", text(top.left), text(top.right));

@@ -21,6 +21,8 @@ class Expressions {
 
   /// The contribution of `rank`, which must be in range.
   [[nodiscard]] Id contribution(int rank) const noexcept { return rank; }
+  /// What `rank` holds for the rank `chunk`: a contribution where each rank has another one for each.
+  [[nodiscard]] Id part(int rank, int chunk);
   /// left ⊕ right
   [[nodiscard]] Id combine(Id left, Id right);
   /// `sum`, marked as finished: where an average has been divided.
@@ -40,11 +42,12 @@ class Expressions {
  private:
   struct Node {
     Id left;
-    Id right;  ///< kLeaf, kComplete, or an expression
+    Id right;  ///< kLeaf, kComplete, a part (kFirstPart − chunk), or an expression
     std::uint32_t size;
   };
   static constexpr Id kLeaf = -2;
   static constexpr Id kComplete = -3;
+  static constexpr Id kFirstPart = -4;
 
   [[nodiscard]] const Node& node(Id id) const noexcept { return nodes_[static_cast<std::size_t>(id)]; }
   Id intern(Node node);

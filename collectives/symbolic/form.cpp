@@ -18,19 +18,30 @@ struct ChunkCounts {
 
 ChunkCounts required_chunks(const Problem& problem, int rank) {
   const int p = problem.world_size();
+  const bool is_root = rank == problem.root.value;
   switch (problem.collective) {
     case Collective::all_reduce: {
       const int chunks = problem.of(0).input_chunks;
       return {chunks, chunks};
     }
     case Collective::broadcast: {
-      const bool may_choose = rank != problem.root.value && problem.of(rank).input_chunks == 0;
+      const bool may_choose = !is_root && problem.of(rank).input_chunks == 0;
       return {may_choose ? 0 : 1, 1};
+    }
+    case Collective::reduce: {
+      const int chunks = problem.of(0).input_chunks;
+      return {chunks, is_root ? chunks : 0};
     }
     case Collective::all_gather:
       return {1, p};
     case Collective::reduce_scatter:
       return {p, 1};
+    case Collective::gather:
+      return {1, is_root ? p : 0};
+    case Collective::scatter:
+      return {is_root ? p : 0, 1};
+    case Collective::all_to_all:
+      return {p, p};
     case Collective::barrier:
       break;
   }
@@ -48,11 +59,18 @@ Status check_chunks(const Problem& problem, int rank) {
                             schedule.input_chunks, schedule.output_chunks, to_string(problem.collective),
                             problem.world_size(), required.input, required.output));
   }
+  if (schedule.widest != problem.of(0).widest) {
+    return fail(fmt::format("has messages of up to {} chunks, rank 0 of up to {}", schedule.widest,
+                            problem.of(0).widest));
+  }
   const Layout layout(problem, rank);
   for (std::size_t i = 0; i < schedule.scratch.size(); ++i) {
-    const ChunkRef like = schedule.scratch[i];
-    if (like.space == Space::scratch || !layout.contains(like)) {
+    const auto [like, place] = schedule.scratch[i];
+    if (like.space == Space::scratch || like.chunks != 1 || !layout.contains(like)) {
       return fail(fmt::format("scratch[{}] has the size of {}, which does not exist", i, describe(like)));
+    }
+    if (place != 0 && (i == 0 || schedule.scratch[i - 1] != ScratchChunk{like, place - 1})) {
+      return fail(fmt::format("scratch[{}] has place {} in a bundle that does not lead up to it", i, place));
     }
   }
   return {};
@@ -66,17 +84,18 @@ class StepForm {
       : layout_(problem, rank),
         collective_(problem.collective),
         rank_(rank),
-        world_size_(problem.world_size()) {}
+        world_size_(problem.world_size()),
+        widest_(problem.of(rank).widest) {}
 
   [[nodiscard]] std::string defect(const Step& step) const {
     switch (step.action) {
       case Action::send:
-        return first_of({peer(step), source(step, true), no_mark(step)});
+        return first_of({peer(step), source(step, true), width(step.source), no_mark(step)});
       case Action::receive:
-        return first_of({peer(step), target(step, true), combination(step), mark(step)});
+        return first_of({peer(step), target(step, true), width(step.target), combination(step), mark(step)});
       case Action::local:
-        return first_of(
-            {source(step, false), target(step, false), combination(step), sizes(step), mark(step)});
+        return first_of({source(step, false), target(step, false), single(step), combination(step),
+                         sizes(step), mark(step)});
     }
     return "unknown action";
   }
@@ -102,8 +121,16 @@ class StepForm {
     if (step.target.space == Space::input) return "the input must not be written";
     return may_signal && step.target.space == Space::none ? std::string() : chunk(step.target);
   }
+  [[nodiscard]] std::string width(ChunkRef chunk) const {
+    if (chunk.chunks <= widest_) return {};
+    return fmt::format("is a message of {} chunks, though none has more than {}", chunk.chunks, widest_);
+  }
+  [[nodiscard]] static std::string single(const Step& step) {
+    return step.source.chunks == 1 && step.target.chunks == 1 ? "" : "works on more than one chunk";
+  }
   [[nodiscard]] std::string combination(const Step& step) const {
     if (step.combine == Combine::copy) return {};
+    if (step.target.chunks != 1 || step.operand.chunks != 1) return "reduces more than one chunk";
     if (step.combine != Combine::reduce && step.combine != Combine::reduce_before)
       return "unknown combination";
     if (!reduces(collective_)) return fmt::format("{} reduces nothing", to_string(collective_));
@@ -131,6 +158,7 @@ class StepForm {
   Collective collective_;
   int rank_;
   int world_size_;
+  int widest_;
 };
 
 }  // namespace
@@ -142,7 +170,8 @@ Status check_form(const Problem& problem) {
   if (problem.root.value < 0 || problem.root.value >= problem.world_size()) {
     return fail(fmt::format("the root, rank {}, is not in the group", problem.root.value));
   }
-  if (problem.collective == Collective::all_reduce && problem.of(0).input_chunks < 1) {
+  const bool free = problem.collective == Collective::all_reduce || problem.collective == Collective::reduce;
+  if (free && problem.of(0).input_chunks < 1) {
     return fail(fmt::format("rank 0 cuts its input into {} chunks", problem.of(0).input_chunks));
   }
   std::size_t cells = 0;

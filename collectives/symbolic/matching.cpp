@@ -61,8 +61,9 @@ Matching::Matching(const Problem& problem, Status& status) {
     }
     const Step& sending = problem.step(send->from, send->index);
     const Step& receiving = problem.step(receive->to, receive->index);
-    if (Layout(problem, send->from).size_class(sending.source) !=
-        Layout(problem, receive->to).size_class(receiving.target)) {
+    if (sending.source.chunks != receiving.target.chunks ||
+        Layout(problem, send->from).size_class(sending.source) !=
+            Layout(problem, receive->to).size_class(receiving.target)) {
       status = problem.complaint(receive->to, receive->index,
                                  fmt::format("differs in size from what rank {} sends in step {} ({})",
                                              send->from, send->index, describe(sending)));

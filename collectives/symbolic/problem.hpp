@@ -8,6 +8,7 @@
 
 #include "collectives/collective.hpp"
 #include "collectives/schedule.hpp"
+#include "collectives/validate.hpp"
 
 namespace ucxring::symbolic {
 
@@ -16,6 +17,7 @@ struct Problem {
   std::span<const Schedule> schedules;
   Collective collective;
   Rank root;
+  Parts parts = Parts::uneven;
 
   [[nodiscard]] int world_size() const noexcept { return static_cast<int>(schedules.size()); }
   [[nodiscard]] const Schedule& of(int rank) const noexcept {
@@ -26,6 +28,9 @@ struct Problem {
   /// Share of the vector's bytes in one chunk (nothing in a signal).
   [[nodiscard]] double bytes_of(ChunkRef chunk) const noexcept;
 
+  /// Likewise in a single chunk.
+  [[nodiscard]] double bytes_of_one() const noexcept;
+
   /// "rank 3, step 5 (send input[0] to rank 1): why", as a failure of `rank`.
   [[nodiscard]] Status complaint(int rank, std::size_t index, std::string_view why) const;
 };
@@ -34,14 +39,18 @@ struct Problem {
 class Layout {
  public:
   Layout(const Problem& problem, int rank) noexcept
-      : schedule_(&problem.of(rank)), collective_(problem.collective), rank_(rank) {}
+      : schedule_(&problem.of(rank)),
+        collective_(problem.collective),
+        parts_(problem.parts),
+        rank_(rank),
+        world_size_(problem.world_size()) {}
 
-  /// Whether `chunk` exists. False for a signal.
+  /// Whether `chunk` exists, and, if it is several, whether they lie together. False for a signal.
   [[nodiscard]] bool contains(ChunkRef chunk) const noexcept;
 
   /// The size of an existing chunk, or of a signal, as a number that is equal for equal sizes on all ranks.
-  /// Chunks of a cut vector differ in size, and so do the contributions to an all-gather, so each index is a
-  /// size of its own.
+  /// Chunks of a cut vector differ in size, and so may what ranks have for each other, so each index is a
+  /// size of its own, unless all ranks have equal parts.
   [[nodiscard]] int size_class(ChunkRef chunk) const noexcept;
 
   /// Number of the memory cell that an existing chunk lies in, in [0, cells()).
@@ -49,11 +58,14 @@ class Layout {
   [[nodiscard]] std::size_t cells() const noexcept;
 
  private:
+  [[nodiscard]] bool is_bundle(ChunkRef chunk) const noexcept;
   [[nodiscard]] ChunkRef home(ChunkRef chunk) const noexcept;
 
   const Schedule* schedule_;
   Collective collective_;
+  Parts parts_;
   int rank_;
+  int world_size_;
 };
 
 }  // namespace ucxring::symbolic

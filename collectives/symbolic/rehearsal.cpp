@@ -14,7 +14,7 @@ Rehearsal::Rehearsal(const Problem& problem, const Matching& matching, Expressio
       expressions_(expressions),
       in_place_(in_place),
       processes_(problem.schedules.size()),
-      messages_(matching.steps()),
+      rounds_(matching.steps()),
       hearsay_(problem.collective == Collective::barrier ? problem.world_size() : 0) {
   first_cell_.push_back(0);
   for (int rank = 0; rank < problem.world_size(); ++rank) {
@@ -28,7 +28,10 @@ void Rehearsal::fill_inputs() {
   for (int rank = 0; rank < problem_.world_size(); ++rank) {
     if (problem_.collective == Collective::broadcast && rank != problem_.root.value) continue;
     for (int chunk = 0; chunk < problem_.of(rank).input_chunks; ++chunk) {
-      cell(rank, input(chunk)).value = expressions_.contribution(rank);
+      const bool for_one =
+          problem_.collective == Collective::scatter || problem_.collective == Collective::all_to_all;
+      cell(rank, input(chunk)).value =
+          for_one ? expressions_.part(rank, chunk) : expressions_.contribution(rank);
     }
   }
 }
@@ -81,7 +84,11 @@ Status Rehearsal::advance(int rank) {
 }
 
 bool Rehearsal::may_write(int rank, const Step& step) const {
-  return step.target.space == Space::none || cell(rank, step.target).unfinished_sends == 0;
+  if (step.target.space == Space::none) return true;
+  for (int i = 0; i < step.target.chunks; ++i) {
+    if (cell(rank, step.target.part(i)).unfinished_sends != 0) return false;
+  }
+  return true;
 }
 
 bool Rehearsal::may_run(int rank, std::size_t index) const {
@@ -94,13 +101,12 @@ bool Rehearsal::may_run(int rank, std::size_t index) const {
 std::string Rehearsal::send(int rank, std::size_t index) {
   const Step& step = problem_.step(rank, index);
   Process& self = process(rank);
-  Message& message = messages_[matching_.number(rank, index)];
-  message.round = self.round + 1;
+  rounds_[matching_.number(rank, index)] = self.round + 1;
   if (step.source.space != Space::none) {
-    if (std::string why = check_readable(rank, step.source); !why.empty()) return why;
-    Cell& source = cell(rank, step.source);
-    message.value = source.value;
-    ++source.unfinished_sends;
+    for (int i = 0; i < step.source.chunks; ++i) {
+      if (std::string why = check_readable(rank, step.source.part(i)); !why.empty()) return why;
+      ++cell(rank, step.source.part(i)).unfinished_sends;
+    }
     self.sent += problem_.bytes_of(step.source);
   }
   if (problem_.collective == Collective::barrier) hearsay_.send(rank, matching_.number(rank, index));
@@ -113,25 +119,27 @@ std::string Rehearsal::receive(int rank, std::size_t index) {
   Process& self = process(rank);
   const std::size_t sent_at = matching_.partner(rank, index);
   const std::size_t number = matching_.number(step.peer, sent_at);
-  const Message message = messages_[number];
-  self.round = std::max(self.round, message.round);
+  self.round = std::max(self.round, rounds_[number]);
   if (problem_.collective == Collective::barrier) hearsay_.receive(rank, number);
-  if (const ChunkRef source = problem_.step(step.peer, sent_at).source; source.space != Space::none) {
-    --cell(step.peer, source).unfinished_sends;
-    wake(step.peer);
-  }
   if (step.target.space == Space::none) return {};
   self.received += problem_.bytes_of(step.target);
-  return store(rank, index, message.value);
+  wake(step.peer);
+  for (int i = 0; i < step.target.chunks; ++i) {
+    // The sender has not overwritten it, for that waits for this step.
+    Cell& sent = cell(step.peer, problem_.step(step.peer, sent_at).source.part(i));
+    --sent.unfinished_sends;
+    if (std::string why = store(rank, index, i, sent.value); !why.empty()) return why;
+  }
+  return {};
 }
 
 std::string Rehearsal::local(int rank, std::size_t index) {
   const ChunkRef source = problem_.step(rank, index).source;
   if (std::string why = check_readable(rank, source); !why.empty()) return why;
-  return store(rank, index, cell(rank, source).value);
+  return store(rank, index, 0, cell(rank, source).value);
 }
 
-std::string Rehearsal::store(int rank, std::size_t index, Expressions::Id incoming) {
+std::string Rehearsal::store(int rank, std::size_t index, int part, Expressions::Id incoming) {
   const Step& step = problem_.step(rank, index);
   Expressions::Id value = incoming;
   if (step.combine != Combine::copy) {
@@ -146,7 +154,7 @@ std::string Rehearsal::store(int rank, std::size_t index, Expressions::Id incomi
     if (step.completes) value = expressions_.complete(value);
     process(rank).reduced += problem_.bytes_of(step.target);
   }
-  Cell& target = cell(rank, step.target);
+  Cell& target = cell(rank, step.target.part(part));
   target.value = value;
   target.writer = static_cast<std::uint32_t>(index);
   return {};
@@ -168,15 +176,23 @@ std::string Rehearsal::check_readable(int rank, ChunkRef chunk) const {
   return fmt::format("reads {} before anything is written there", describe(chunk));
 }
 
+bool Rehearsal::shares_cell(int rank, ChunkRef one, ChunkRef other) const noexcept {
+  for (int i = 0; i < one.chunks; ++i) {
+    for (int j = 0; j < other.chunks; ++j) {
+      if (cell_number(rank, one.part(i)) == cell_number(rank, other.part(j))) return true;
+    }
+  }
+  return false;
+}
+
 std::optional<Rehearsal::Obstacle> Rehearsal::obstacle(int rank, std::size_t index) const {
   const Step& step = problem_.step(rank, index);
   if (!may_write(rank, step)) {
-    const std::size_t target = cell_number(rank, step.target);
     for (std::size_t i = 0; i < index; ++i) {
       const Step& earlier = problem_.step(rank, i);
       if (earlier.action != Action::send || earlier.source.space == Space::none) continue;
       const Obstacle taken{earlier.peer, matching_.partner(rank, i)};
-      if (cell_number(rank, earlier.source) == target && !has_run(taken)) return taken;
+      if (shares_cell(rank, earlier.source, step.target) && !has_run(taken)) return taken;
     }
   }
   if (step.action != Action::receive) return {};

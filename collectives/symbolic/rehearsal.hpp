@@ -52,11 +52,6 @@ class Rehearsal {
     bool queued = false;
     double sent = 0, received = 0, reduced = 0;
   };
-  /// What a send leaves for its receive.
-  struct Message {
-    Expressions::Id value = Expressions::kNothing;
-    int round = 0;
-  };
   /// What a blocked rank waits for: that `rank` runs its step `index`.
   struct Obstacle {
     int rank;
@@ -80,13 +75,14 @@ class Rehearsal {
   Status advance(int rank);
   [[nodiscard]] std::optional<Obstacle> obstacle(int rank, std::size_t index) const;
   [[nodiscard]] bool may_write(int rank, const Step& step) const;
+  [[nodiscard]] bool shares_cell(int rank, ChunkRef one, ChunkRef other) const noexcept;
   [[nodiscard]] bool may_run(int rank, std::size_t index) const;
 
   // Each runs one step and returns a complaint, empty when there is none.
   std::string send(int rank, std::size_t index);
   std::string receive(int rank, std::size_t index);
   std::string local(int rank, std::size_t index);
-  std::string store(int rank, std::size_t index, Expressions::Id incoming);
+  std::string store(int rank, std::size_t index, int part, Expressions::Id incoming);
   std::string check_sum(const Step& step, Expressions::Id sum);
   [[nodiscard]] std::string check_readable(int rank, ChunkRef chunk) const;
 
@@ -99,7 +95,7 @@ class Rehearsal {
   std::vector<std::size_t> first_cell_;
   std::vector<Cell> cells_;
   std::vector<Process> processes_;
-  std::vector<Message> messages_;  ///< by the number of the send
+  std::vector<int> rounds_;  ///< of messages, by the number of the send
   std::vector<int> runnable_;
   Hearsay hearsay_;
 };

@@ -32,11 +32,25 @@ class Results {
   [[nodiscard]] std::string defect(int rank, int chunk) {
     const Expressions::Id value = rehearsal_.value(rank, output(chunk));
     if (value == Expressions::kNothing) return "was never written";
-    if (problem_.collective == Collective::broadcast) return not_from(problem_.root.value, value);
-    if (problem_.collective == Collective::all_gather) return not_from(chunk, value);
+    switch (problem_.collective) {
+      case Collective::broadcast:
+        return not_from(problem_.root.value, value);
+      case Collective::all_gather:
+      case Collective::gather:
+        return not_from(chunk, value);
+      case Collective::scatter:
+        return not_part(problem_.root.value, rank, value);
+      case Collective::all_to_all:
+        return not_part(chunk, rank, value);
+      default:
+        return not_sum(chunk, value);
+    }
+  }
+
+  [[nodiscard]] std::string not_sum(int chunk, Expressions::Id value) {
     if (std::string defect = expressions_.defect(value); !defect.empty()) return defect;
     if (problem_.world_size() > 1 && !expressions_.is_complete(value)) return "was never marked as complete";
-    if (problem_.collective == Collective::reduce_scatter) return {};
+    if (problem_.collective != Collective::all_reduce) return {};
     const Expressions::Id first = rehearsal_.value(0, output(chunk));
     if (value == first) return {};
     return fmt::format("is summed in another order than on rank 0: {} against {}", expressions_.text(value),
@@ -47,6 +61,12 @@ class Results {
     if (value == expressions_.contribution(rank)) return {};
     return fmt::format("holds the contribution of rank {} instead of that of rank {}",
                        expressions_.text(value), rank);
+  }
+
+  [[nodiscard]] std::string not_part(int from, int to, Expressions::Id value) {
+    if (value == expressions_.part(from, to)) return {};
+    return fmt::format("holds the contribution of rank {} instead of that of rank {} for {}",
+                       expressions_.text(value), from, to);
   }
 
   [[nodiscard]] Status complaint(int rank, int chunk, const std::string& why) const {
