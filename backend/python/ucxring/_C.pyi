@@ -1,7 +1,9 @@
 """The C++ side of ucxring."""  # noqa: N999
 
+from collections.abc import Sequence
 from datetime import timedelta
 
+import torch
 from torch._C._distributed_c10d import Backend, ErrorType, Store
 
 class Options(Backend.Options):
@@ -16,6 +18,7 @@ class Options(Backend.Options):
     spin_us: int
     progress_thread: bool
     transport: str
+    shm_dir: str
     net_devices: str
     ucx_tls: str
     port_range: str
@@ -39,5 +42,6 @@ class ProcessGroupUcxring(Backend):
     def get_error(self) -> ErrorType: ...
     def _set_default_timeout(self, timeout: timedelta) -> None: ...
 
+def empty(size: Sequence[int], dtype: torch.dtype) -> torch.Tensor: ...
 def settings() -> list[list[str]]: ...
 def shut_down_all_groups() -> None: ...

@@ -12,13 +12,20 @@ from ucxring import _autoload, _build_info
 
 if TYPE_CHECKING:
     from ucxring._C import Options, ProcessGroupUcxring
+    from ucxring._memory import empty
     from ucxring._settings import Setting, settings
 
 __version__ = _build_info.VERSION
-__all__ = ["Options", "ProcessGroupUcxring", "Setting", "__version__", "settings"]
+__all__ = ["Options", "ProcessGroupUcxring", "Setting", "__version__", "empty", "settings"]
 
 # Where they live; loaded on first use, so that registering stays cheap for programs that use another backend.
-_HOMES = {"Options": "_C", "ProcessGroupUcxring": "_C", "Setting": "_settings", "settings": "_settings"}
+_HOMES = {
+    "Options": "_C",
+    "ProcessGroupUcxring": "_C",
+    "Setting": "_settings",
+    "empty": "_memory",
+    "settings": "_settings",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -21,6 +21,11 @@ def processor() -> str:
     return platform.machine()
 
 
+def _without_folder(word: str) -> str:
+    """Where a person keeps files is nobody else's business."""
+    return Path(word).name if os.path.isabs(word) else word
+
+
 def describe() -> dict[str, object]:
     """Machine, versions, settings and the load when the run began."""
     return {
@@ -31,6 +36,6 @@ def describe() -> dict[str, object]:
         "torch": str(torch.__version__),
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "load_average": os.getloadavg()[0],
-        "command": " ".join(["ucxring", *sys.argv[1:]]),
+        "command": " ".join(["ucxring", *map(_without_folder, sys.argv[1:])]),
         "environment": {name: value for name, value in os.environ.items() if name.startswith(_PREFIXES)},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -10,9 +11,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ucxring.bench.plan import Plan
+from ucxring.bench.plan import CUT, MEMCPY, Plan
 
 Group: TypeAlias = dist.ProcessGroup | None  # None: the default group
+Allocate: TypeAlias = Callable[[int, torch.dtype], Tensor]  # a vector of zeros
 
 _OPS = {
     "sum": dist.ReduceOp.SUM,
@@ -62,7 +64,7 @@ class Operation:
         """Runs once on the exact inputs. Raises RuntimeError when a bit of the result is wrong."""
         self.source.copy_(self.exact_input())
         self.run(group)
-        wrong = int((self.result != self.exact_result()).sum())
+        wrong = int((self.result.cpu() != self.exact_result()).sum())
         if wrong:
             raise RuntimeError(f"{backend}: {wrong} wrong elements in {self.what} of {self.bytes} bytes")
         self.clear()
@@ -73,69 +75,161 @@ class Operation:
         self.result.zero_()
 
 
-def make(plan: Plan, rank: int, size: int) -> Operation:
+def make(plan: Plan, rank: int, size: int, allocate: Allocate) -> Operation:
     """The plan's collective on a vector of `size` bytes, rounded up to whole elements and equal shares."""
     dtype = getattr(torch, plan.dtype)
-    share = max(1, -(-size // (dtype.itemsize * plan.ranks)))
-    elements = max(1, -(-size // dtype.itemsize))
-    return _MAKERS[plan.collective](plan, rank, elements, share)
+    if plan.collective == "barrier":
+        return _barrier()
+    base = plan.collective.removesuffix("_list")
+    if maker := _SHARED.get(base):
+        share = max(1, -(-size // (dtype.itemsize * plan.ranks)))
+        whole = allocate(share * plan.ranks, dtype)
+        return maker(plan, rank, allocate(whole.numel() if base == "all_to_all" else share, dtype), whole)
+    least = plan.parts if plan.collective in CUT else 1
+    tensor = allocate(max(least, -(-size // dtype.itemsize)), dtype)
+    return _WHOLE.get(base, _all_reduce)(plan, rank, tensor)
 
 
-def _all_reduce(plan: Plan, rank: int, elements: int, _share: int) -> Operation:
-    tensor = torch.zeros(elements, dtype=getattr(torch, plan.dtype))
+def _all_reduce(plan: Plan, rank: int, tensor: Tensor) -> Operation:
+    op = _OPS[plan.op]
+    parts = list(tensor.tensor_split(plan.parts))
+
+    def run_async(group: Group) -> None:
+        for work in [dist.all_reduce(part, op, group=group, async_op=True) for part in parts]:
+            work.wait()
+
+    runs: dict[str, Callable[[Group], object]] = {
+        "all_reduce": lambda group: dist.all_reduce(tensor, op, group=group),
+        "all_reduce_coalesced": lambda group: dist.all_reduce_coalesced(parts, op, group=group),
+        "all_reduce_each": lambda group: [dist.all_reduce(part, op, group=group) for part in parts],
+        "all_reduce_async": run_async,
+    }
+
     return Operation(
-        what=f"all_reduce {plan.op}",
+        what=f"{plan.collective} {plan.op}",
         bytes=tensor.nbytes,
         source=tensor,
         result=tensor,
-        exact_input=lambda: contribution(plan, rank, elements),
-        exact_result=lambda: combined(plan, elements),
-        run=lambda group: dist.all_reduce(tensor, _OPS[plan.op], group=group),
+        exact_input=lambda: contribution(plan, rank, tensor.numel()),
+        exact_result=lambda: combined(plan, tensor.numel()),
+        run=runs[plan.collective],
     )
 
 
-def _broadcast(plan: Plan, rank: int, elements: int, _share: int) -> Operation:
-    tensor = torch.zeros(elements, dtype=getattr(torch, plan.dtype))
+def _reduce(plan: Plan, rank: int, tensor: Tensor) -> Operation:
+    result = tensor if rank == 0 else tensor[:0]  # what other ranks find in theirs differs between backends
+    return Operation(
+        what=f"reduce {plan.op}",
+        bytes=tensor.nbytes,
+        source=tensor,
+        result=result,
+        exact_input=lambda: contribution(plan, rank, tensor.numel()),
+        exact_result=lambda: combined(plan, result.numel()),
+        run=lambda group: dist.reduce(tensor, 0, _OPS[plan.op], group=group),
+    )
+
+
+def _broadcast(plan: Plan, rank: int, tensor: Tensor) -> Operation:
     return Operation(
         what="broadcast",
         bytes=tensor.nbytes,
         source=tensor,
         result=tensor,
-        exact_input=lambda: contribution(plan, rank, elements),
-        exact_result=lambda: contribution(plan, 0, elements),
+        exact_input=lambda: contribution(plan, rank, tensor.numel()),
+        exact_result=lambda: contribution(plan, 0, tensor.numel()),
         run=lambda group: dist.broadcast(tensor, 0, group=group),
     )
 
 
-def _all_gather(plan: Plan, rank: int, _elements: int, share: int) -> Operation:
-    part = torch.zeros(share, dtype=getattr(torch, plan.dtype))
-    whole = torch.zeros(share * plan.ranks, dtype=part.dtype)
+def _all_gather(plan: Plan, rank: int, own: Tensor, whole: Tensor) -> Operation:
+    share = own.numel()
+    parts = list(whole.chunk(plan.ranks))
+
+    def run(group: Group) -> object:
+        if plan.collective == "all_gather_list":
+            return dist.all_gather(parts, own, group=group)
+        return dist.all_gather_into_tensor(whole, own, group=group)
+
     return Operation(
-        what="all_gather",
+        what=plan.collective,
         bytes=whole.nbytes,
-        source=part,
+        source=own,
         result=whole,
         exact_input=lambda: contribution(plan, rank, share),
-        exact_result=lambda: torch.cat([contribution(plan, each, share) for each in range(plan.ranks)]),
-        run=lambda group: dist.all_gather_into_tensor(whole, part, group=group),
+        exact_result=lambda: _shares(plan, share),
+        run=run,
     )
 
 
-def _reduce_scatter(plan: Plan, rank: int, _elements: int, share: int) -> Operation:
-    part = torch.zeros(share, dtype=getattr(torch, plan.dtype))
-    whole = torch.zeros(share * plan.ranks, dtype=part.dtype)
+def _reduce_scatter(plan: Plan, rank: int, own: Tensor, whole: Tensor) -> Operation:
+    share = own.numel()
+    parts = list(whole.chunk(plan.ranks))
+
+    def run(group: Group) -> object:
+        if plan.collective == "reduce_scatter_list":
+            return dist.reduce_scatter(own, parts, _OPS[plan.op], group=group)
+        return dist.reduce_scatter_tensor(own, whole, _OPS[plan.op], group=group)
+
     return Operation(
-        what=f"reduce_scatter {plan.op}",
+        what=f"{plan.collective} {plan.op}",
         bytes=whole.nbytes,
         source=whole,
-        result=part,
+        result=own,
         exact_input=lambda: contribution(plan, rank, whole.numel()),
         exact_result=lambda: combined(plan, whole.numel())[rank * share : (rank + 1) * share],
-        run=lambda group: dist.reduce_scatter_tensor(part, whole, _OPS[plan.op], group=group),
+        run=run,
     )
 
 
-def _barrier(_plan: Plan, _rank: int, _elements: int, _share: int) -> Operation:
+def _gather(plan: Plan, rank: int, own: Tensor, whole: Tensor) -> Operation:
+    share = own.numel()
+    parts = list(whole.chunk(plan.ranks)) if rank == 0 else None
+    return Operation(
+        what="gather",
+        bytes=whole.nbytes,
+        source=own,
+        result=whole if rank == 0 else whole[:0],
+        exact_input=lambda: contribution(plan, rank, share),
+        exact_result=lambda: _shares(plan, share) if rank == 0 else own.new_empty(0),
+        run=lambda group: dist.gather(own, parts, 0, group=group),
+    )
+
+
+def _scatter(plan: Plan, rank: int, own: Tensor, whole: Tensor) -> Operation:
+    share = own.numel()
+    parts = list(whole.chunk(plan.ranks)) if rank == 0 else None
+    return Operation(
+        what="scatter",
+        bytes=whole.nbytes,
+        source=whole,
+        result=own,
+        exact_input=lambda: _shares(plan, share),
+        exact_result=lambda: contribution(plan, rank, share),
+        run=lambda group: dist.scatter(own, parts, 0, group=group),
+    )
+
+
+def _all_to_all(plan: Plan, rank: int, result: Tensor, source: Tensor) -> Operation:
+    share = source.numel() // plan.ranks
+    return Operation(
+        what="all_to_all",
+        bytes=source.nbytes,
+        source=source,
+        result=result,
+        exact_input=lambda: contribution(plan, rank, source.numel()),
+        exact_result=lambda: torch.cat(
+            [contribution(plan, each, source.numel())[rank * share : (rank + 1) * share] for each in range(plan.ranks)]
+        ),
+        run=lambda group: dist.all_to_all_single(result, source, group=group),
+    )
+
+
+def _shares(plan: Plan, share: int) -> Tensor:
+    """The contributions of all ranks, one after the other."""
+    return torch.cat([contribution(plan, each, share) for each in range(plan.ranks)])
+
+
+def _barrier() -> Operation:
     nothing = torch.empty(0)
     return Operation(
         what="barrier",
@@ -148,10 +242,29 @@ def _barrier(_plan: Plan, _rank: int, _elements: int, _share: int) -> Operation:
     )
 
 
-_MAKERS = {
-    "all_reduce": _all_reduce,
-    "broadcast": _broadcast,
+_SHARED = {
     "all_gather": _all_gather,
     "reduce_scatter": _reduce_scatter,
-    "barrier": _barrier,
+    "gather": _gather,
+    "scatter": _scatter,
+    "all_to_all": _all_to_all,
 }
+_WHOLE = {"broadcast": _broadcast, "reduce": _reduce}
+
+
+def copying(size: int) -> Operation:
+    """Not a collective: each rank copies `size` bytes from one tensor to another with the C library's memcpy.
+
+    The sources hold values, since pages never written to share one page of zeros and are read faster than memory.
+    """
+    source, result = torch.ones(size, dtype=torch.uint8), torch.ones(size, dtype=torch.uint8)
+    target, origin = result.data_ptr(), source.data_ptr()
+    return Operation(
+        what=MEMCPY,
+        bytes=size,
+        source=source,
+        result=result,
+        exact_input=lambda: source,
+        exact_result=lambda: source,
+        run=lambda _group: ctypes.memmove(target, origin, size),
+    )

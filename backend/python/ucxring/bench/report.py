@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from ucxring.bench.plan import Plan, bus_factor, show_size
+from ucxring.bench.plan import Plan, bus_factor, reduces, show_size
 
 Samples = Sequence[dict[str, Any]]
 CPU_COST_FROM = 64 << 10  # bytes; below, a gigabyte is too many calls to speak of
@@ -17,7 +17,7 @@ CPU_COST_FROM = 64 << 10  # bytes; below, a gigabyte is too many calls to speak 
 
 @dataclass(frozen=True)
 class Row:
-    """One backend at one size. Times are per call, of the slowest rank; bandwidths in bytes per second."""
+    """One system at one size. Times are per call, of the slowest rank; bandwidths in bytes per second."""
 
     size: int
     backend: str
@@ -34,7 +34,7 @@ def rows(plan: Plan, ranks: Sequence[Samples], link_bytes: float | None) -> list
     together = list(zip(*ranks, strict=True))
     found = []
     for size in dict.fromkeys(each[0]["size"] for each in together):
-        for backend in plan.backends:
+        for backend in plan.systems:
             chosen = [each for each in together if each[0]["size"] == size and each[0]["backend"] == backend]
             found.append(_row(plan, size, backend, chosen, link_bytes))
     return found
@@ -61,11 +61,11 @@ def _row(
 
 
 def ratios(plan: Plan, found: Sequence[Row]) -> dict[int, dict[str, float]]:
-    """For each size and each other backend: its median time divided by the first backend's."""
+    """For each size and each other system: its median time divided by the first backend's."""
     medians = {(row.size, row.backend): row.median_seconds for row in found}
     sizes = dict.fromkeys(row.size for row in found)
-    first = plan.backends[0]
-    return {size: {other: medians[size, other] / medians[size, first] for other in plan.backends[1:]} for size in sizes}
+    first, *others = plan.systems
+    return {size: {other: medians[size, other] / medians[size, first] for other in others} for size in sizes}
 
 
 def record(
@@ -100,32 +100,50 @@ def show_time(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
+def title(plan: Plan) -> str:
+    """The collective, what it works on and who."""
+    what = f"{plan.collective} {plan.op}" if reduces(plan.collective) else plan.collective
+    kept = [word for word, wanted in (("registered", plan.registered), ("bound to cores", plan.bind)) if wanted]
+    return ", ".join([what, plan.dtype, f"{plan.ranks} ranks", *kept])
+
+
+def show_ratio(ratio: float) -> str:
+    """Two digits after the point, or two that say something."""
+    return f"{ratio:.2f} ×" if ratio >= 0.1 else f"{ratio:.2g} ×"
+
+
 def table(plan: Plan, found: Sequence[Row]) -> Table:
-    """One line per size; for each backend its figures, and how much faster than the others the first is."""
-    reduces = plan.collective in ("all_reduce", "reduce_scatter")
-    what = f"{plan.collective} {plan.op}" if reduces else plan.collective
-    made = Table(title=f"{what}, {plan.dtype}, {plan.ranks} ranks, median of {plan.trials} trials")
+    """One line per size; for each system its figures, and how much faster than the others the first is.
+
+    With more than two systems only the median and the bandwidth of each, so that a line stays readable.
+    """
+    made = Table(title=f"{title(plan)}, median of {plan.trials} trials")
     made.add_column("size", justify="right")
     limited = any(row.line_share is not None for row in found)
-    for backend in plan.backends:
-        for heading in (backend, "least", "GB/s bus", *(("of line",) if limited else ()), "CPU s/GB"):
+    brief = len(plan.systems) > 2
+    for system in plan.systems:
+        headings = {"least": not brief, "GB/s bus": True, "of line": limited, "CPU s/GB": not brief}
+        for heading in (system, *(heading for heading, wanted in headings.items() if wanted)):
             made.add_column(heading, justify="right")
-    for other in plan.backends[1:]:
-        made.add_column(f"{other} ÷ {plan.backends[0]}", justify="right")
-    faster = ratios(plan, found)
-    for size, others in faster.items():
+    for other in plan.systems[1:]:
+        made.add_column(f"{other} ÷ {plan.systems[0]}", justify="right")
+    for size, others in ratios(plan, found).items():
         cells = [show_size(size)]
         for row in (row for row in found if row.size == size):
-            cells += _cells(row, limited)
-        made.add_row(*cells, *(f"{ratio:.2f} ×" for ratio in others.values()))
+            cells += _cells(row, limited, brief)
+        made.add_row(*cells, *map(show_ratio, others.values()))
     return made
 
 
-def _cells(row: Row, limited: bool) -> list[str]:
-    cells = [show_time(row.median_seconds), show_time(row.least_seconds), f"{row.busbw / 1e9:.3g}"]
+def _cells(row: Row, limited: bool, brief: bool) -> list[str]:
+    cells = [show_time(row.median_seconds)]
+    if not brief:
+        cells.append(show_time(row.least_seconds))
+    cells.append(f"{row.busbw / 1e9:.3g}")
     if limited:
         cells.append("–" if row.line_share is None else f"{row.line_share:.1%}")
-    cells.append("–" if row.cpu_seconds_per_gb is None else f"{row.cpu_seconds_per_gb:.2f}")
+    if not brief:
+        cells.append("–" if row.cpu_seconds_per_gb is None else f"{row.cpu_seconds_per_gb:.2f}")
     return cells
 
 

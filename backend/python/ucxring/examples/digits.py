@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import time
@@ -29,7 +30,10 @@ from ucxring.examples.progress import Progress
 
 @dataclass(frozen=True)
 class Settings:
-    """What one training needs to know. `batch` is the global batch, shared out among the ranks."""
+    """What one training needs to know. `batch` is the global batch, shared out among the ranks.
+
+    `steps` ends the training after so many steps, in as many epochs as they take; None: after all `epochs`.
+    """
 
     backend: str = "ucxring"
     epochs: int = 10
@@ -37,6 +41,7 @@ class Settings:
     learning_rate: float = 3e-3
     seed: int = 0
     as_ranks: int = 1
+    steps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -118,10 +123,10 @@ def train(model: nn.Module, data: TensorDataset, settings: Settings) -> tuple[li
     distributed = dist.is_initialized()
     batches = (rank_batches if distributed else union_batches)(data, settings)
     steps_per_epoch = len(list(batches(0)))
+    total = settings.steps or settings.epochs * steps_per_epoch
+    epoch_count = -(-total // steps_per_epoch)
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, settings.learning_rate, total_steps=settings.epochs * steps_per_epoch
-    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, settings.learning_rate, total_steps=total)
 
     def update() -> None:
         optimizer.step()
@@ -131,9 +136,10 @@ def train(model: nn.Module, data: TensorDataset, settings: Settings) -> tuple[li
     steps: list[float] = []
     epochs: list[float] = []
     shown = not distributed or dist.get_rank() == 0
-    with Progress(settings.epochs, f"{settings.backend if distributed else 'one process'}", shown) as progress:
-        for epoch in range(settings.epochs):
-            losses = train_epoch(model, batches(epoch), update).tolist()
+    with Progress(epoch_count, f"{settings.backend if distributed else 'one process'}", shown) as progress:
+        for epoch in range(epoch_count):
+            left = total - epoch * steps_per_epoch
+            losses = train_epoch(model, itertools.islice(batches(epoch), left), update).tolist()
             steps += losses
             epochs.append(sum(losses) / len(losses))
             progress.epoch(epochs[-1])
@@ -199,6 +205,7 @@ def parse(arguments: list[str] | None) -> tuple[Settings, Path | None]:
     parser = argparse.ArgumentParser(prog="ucxring.examples.digits", description=__doc__.split("\n")[0])
     parser.add_argument("--backend", default=defaults.backend, help="c10d backend (default: %(default)s)")
     parser.add_argument("--epochs", type=int, default=defaults.epochs)
+    parser.add_argument("--steps", type=int, metavar="N", help="end after N steps, whatever --epochs says")
     parser.add_argument("--batch", type=int, default=defaults.batch, help="global batch (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=defaults.learning_rate)
     parser.add_argument("--seed", type=int, default=defaults.seed)
@@ -209,6 +216,8 @@ def parse(arguments: list[str] | None) -> tuple[Settings, Path | None]:
     ranks = max(values["as_ranks"], int(os.environ.get("WORLD_SIZE", "1")))
     if values["epochs"] < 1:
         parser.error("--epochs must be at least 1")
+    if values["steps"] is not None and values["steps"] < 1:
+        parser.error("--steps must be at least 1")
     if values["batch"] < ranks:
         parser.error(f"--batch must be at least the number of ranks ({ranks})")
     return Settings(**values), output

@@ -1,0 +1,1 @@
+"""Measures the MPI libraries that PyPI carries beside ucxring's own C++ benchmark."""
