@@ -14,6 +14,7 @@
 #include "backend/live_groups.hpp"
 #include "backend/options.hpp"
 #include "backend/process_group.hpp"
+#include "backend/registered_tensor.hpp"
 #include "collectives/engine.hpp"
 #include "transport/base/parse.hpp"
 
@@ -154,6 +155,9 @@ void define_group(py::module_& module) {
       .def_property_readonly("options", &Group::options)
       .def_property_readonly("transport", &Group::transport_name)
       .def("get_error", torch::wrap_pybind_function_no_gil(&Group::getError))
+      // What torch calls on ranks that are in no part when a group is split: nothing to do here.
+      .def(
+          "perform_nocolor_split", [](const Group&, const py::object&) {}, py::arg("device"))
       .def("_set_default_timeout", torch::wrap_pybind_function_no_gil(&Group::setTimeout),
            py::arg("timeout"));
 }
@@ -167,6 +171,8 @@ PYBIND11_MODULE(_C, module) {
   py::module_::import("torch._C._distributed_c10d");
   ucxring::define_options(module);
   ucxring::define_group(module);
+  module.def("empty", torch::wrap_pybind_function(&ucxring::empty_registered), py::arg("size"),
+             py::arg("dtype"));
   module.def("settings", &ucxring::settings_table);
   module.def("shut_down_all_groups", torch::wrap_pybind_function_no_gil(&ucxring::shut_down_all_groups));
   ucxring::Engine::set_interrupt_check(&ucxring::check_python_interrupt);

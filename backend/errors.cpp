@@ -44,6 +44,8 @@ void throw_value_error(const std::string& message) { raise<c10::ValueError>(mess
 void throw_type_error(const std::string& message) { raise<c10::TypeError>(message); }
 void throw_backend_error(const std::string& message) { raise<c10::DistBackendError>(message); }
 
+void throw_out_of_memory(const std::string& message) { raise<c10::OutOfMemoryError>(message); }
+
 void throw_not_implemented(std::string_view what) {
   raise<c10::NotImplementedError>(
       fmt::format("{} is not implemented yet in ucxring {}", what, UCXRING_VERSION));

@@ -21,6 +21,8 @@ namespace ucxring {
 [[noreturn]] void throw_type_error(const std::string& message);
 /// Throws torch.distributed.DistBackendError with `message`.
 [[noreturn]] void throw_backend_error(const std::string& message);
+/// Throws torch.OutOfMemoryError with `message`.
+[[noreturn]] void throw_out_of_memory(const std::string& message);
 /// Throws torch's NotImplementedError: `what` ("gather") is not there yet in this version of ucxring.
 [[noreturn]] void throw_not_implemented(std::string_view what);
 

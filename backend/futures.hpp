@@ -11,7 +11,8 @@ namespace ucxring {
 
 class WorkUcxring;
 
-/// Waits for works and completes their futures, oldest first. The thread starts with the first work.
+/// Waits for works, completes their futures and tells the group's hook: collectives oldest first, sends and
+/// receives when they are done. The thread starts with the first work.
 /// Callbacks of the futures run on it with no lock held, so they may call collectives and wait for them.
 /// Thread-safe.
 class FutureThread {
@@ -25,6 +26,9 @@ class FutureThread {
 
   /// Whether everything submitted is complete, callbacks included.
   [[nodiscard]] bool idle() const;
+
+  /// Waits until everything submitted is complete, callbacks included; not for a callback that calls it.
+  void drain() const;
 
   /// Ends the thread once everything submitted is complete; call it when the operations have ended or been
   /// failed. Waits a few seconds for callbacks, then leaves them to themselves. Later works are completed by

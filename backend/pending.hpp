@@ -23,18 +23,20 @@ class PendingWorks {
   PendingWorks& operator=(const PendingWorks&) = delete;
 
   void add(c10::intrusive_ptr<WorkUcxring> work);
-  void remove(std::uint64_t sequence);
+  void remove(std::uint64_t id);
 
-  /// Finishes the oldest works as long as their operations are done.
+  /// Finishes the oldest works as long as their operations are done, and sends and receives that are.
   void finish_done();
-  /// As `finish_done`, for works with a sequence number below `sequence` whether or not older ones are done.
-  void finish_before(std::uint64_t sequence);
-  /// The operations of all works here, oldest first.
+  /// As `finish_done`, for works made before number `id`, whether or not older ones are done.
+  void finish_before(std::uint64_t id);
+  /// The operations of all works here but sends and receives, oldest first.
   [[nodiscard]] std::vector<Operation> operations() const;
 
  private:
+  [[nodiscard]] c10::intrusive_ptr<WorkUcxring> take_done();
+
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, c10::intrusive_ptr<WorkUcxring>> works_;  // by sequence number
+  std::map<std::uint64_t, c10::intrusive_ptr<WorkUcxring>> works_;  // by id
 };
 
 }  // namespace ucxring

@@ -1,14 +1,17 @@
 #include "backend/process_group.hpp"
 
+#include <ATen/record_function.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "backend/errors.hpp"
+#include "backend/registered_tensor.hpp"
 #include "backend/store_adapter.hpp"
+#include "transport/base/config.hpp"
 
 namespace ucxring {
 namespace {
@@ -26,15 +29,17 @@ std::string describe_ranks(const std::vector<std::uint64_t>& global_ranks) {
 std::string master_host(const c10::intrusive_ptr<c10d::Store>& store) {
   std::string host = host_of(store);
   if (!host.empty()) return host;
-  const char* const variable = std::getenv("MASTER_ADDR");
-  return variable == nullptr ? std::string() : std::string(variable);
+  return environment_variable("MASTER_ADDR").value_or("");
 }
 
 }  // namespace
 
 ProcessGroupUcxring::ProcessGroupUcxring(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                          c10::intrusive_ptr<OptionsUcxring> options, void (*check)())
-    : Backend(rank, size), options_(std::move(options)), context_(std::make_shared<GroupContext>()) {
+    : Backend(rank, size),
+      options_(std::move(options)),
+      check_(check),
+      context_(std::make_shared<GroupContext>()) {
   init();
   context_->rank = rank;
   context_->description = describe_ranks(options_->global_ranks_in_group);
@@ -43,8 +48,10 @@ ProcessGroupUcxring::ProcessGroupUcxring(const c10::intrusive_ptr<c10d::Store>& 
   joined.timeout = options_->timeout;
   joined.name = options_->group_name;
   joined.master_host = master_host(store);
-  communicator_ = translate_errors(context_->description, [&] {
-    return Communicator::create(adapt_store(store, check), Rank(rank), size, std::move(joined));
+  translate_errors(context_->description, [&] {
+    const auto adapted = adapt_store(store, check);
+    communicator_ = Communicator::create(adapted, Rank(rank), size, joined);
+    monitored_barrier_ = std::make_unique<MonitoredBarrier>(adapted, rank, size);
   });
   context_->communicator = communicator_;
 }
@@ -54,12 +61,24 @@ ProcessGroupUcxring::~ProcessGroupUcxring() {
   if (communicator_ != nullptr) ProcessGroupUcxring::shutdown();
 }
 
+at::Tensor ProcessGroupUcxring::allocateTensor(long size, at::TensorOptions options) {
+  if (!options.device().is_cpu()) {
+    throw_value_error(fmt::format("ucxring allocates tensors on the CPU, not on {}", options.device().str()));
+  }
+  return empty_registered({size}, c10::typeMetaToScalarType(options.dtype()));
+}
+
+std::shared_ptr<c10::Allocator> ProcessGroupUcxring::getMemAllocator() {
+  return {&registered_allocator(), [](c10::Allocator*) {}};  // it lives as long as the process
+}
+
 /// Runs `start`; waits in the caller's thread unless `async_op`.
 ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::launch(Request request, bool async_op, Start start) {
   context_->pending.finish_done();
+  const bool coalesced = coalescing_.active();
   CallOptions call;
   call.timeout = request.timeout;
-  call.wait_soon = !async_op;
+  call.wait_soon = !async_op && !coalesced;
   auto work = c10::make_intrusive<WorkUcxring>(context_, std::move(request));
   translate_errors(context_->description, [&] {
     try {
@@ -70,10 +89,40 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::launch(Request request, bool a
       throw;
     }
   });
-  if (!async_op) return wait_inline(work, *context_);
+  // So that its end is noticed when it happens.
+  const bool waits = !async_op && !coalesced;
+  const bool watched = context_->observed.load() || (!waits && work->profiled());
+  if (watched) context_->futures.submit(work);
+  if (waits) return wait_inline(work, *context_);
   context_->pending.add(work);
-  if (work->profiled()) context_->futures.submit(work);  // so that the event ends with the operation
-  return work;
+  coalescing_.add(work);
+  return async_op ? WorkPtr(work) : nullptr;
+}
+
+bool ProcessGroupUcxring::run_bare(bool async_op, TensorRefs tensors, std::chrono::milliseconds timeout,
+                                   StartOne start) {
+  const bool packed =
+      std::all_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) { return is_packed(tensor); });
+  const bool bare = !async_op && !at::hasCallbacks() && packed && !context_->observed.load();
+  if (!bare || coalescing_.active()) return false;
+  context_->pending.finish_done();
+  CallOptions call;
+  call.timeout = timeout;
+  call.wait_soon = true;
+  const Operation operation = translate_errors(context_->description, [&] { return start(call); });
+  Status status;
+  try {
+    status = operation.wait();
+  } catch (...) {  // Python interrupts the wait: the operation goes on and keeps its tensors
+    Request request;
+    request.inputs.assign(tensors.begin(), tensors.end());
+    auto work = c10::make_intrusive<WorkUcxring>(context_, std::move(request));
+    work->add(operation);
+    context_->pending.add(std::move(work));
+    throw;
+  }
+  if (!status.ok()) std::rethrow_exception(to_torch_exception(status, context_->description));
+  return true;
 }
 
 /// When Python interrupts the wait, the operation goes on and keeps its tensors.

@@ -5,81 +5,41 @@
 
 #include "backend/errors.hpp"
 #include "backend/process_group.hpp"
-#include "collectives/reduce/table.hpp"
+#include "backend/requests.hpp"
 
 namespace ucxring {
 namespace {
 
-using Tensors = std::vector<at::Tensor>;
-
-const at::Tensor& only(const Tensors& tensors, const char* operation) {
-  if (tensors.size() == 1) return tensors.front();
-  throw_value_error(fmt::format("{}: takes one tensor, got {}", operation, tensors.size()));
-}
-
-void check_equal_lengths(const char* operation, std::size_t outputs, std::size_t inputs) {
-  if (outputs == inputs && inputs > 0) return;
-  throw_value_error(fmt::format("{}: needs as many outputs as inputs and at least one, got {} and {}",
-                                operation, outputs, inputs));
-}
-
-void check_list(const char* operation, const char* role, const Tensors& list, int world_size) {
-  if (list.size() == static_cast<std::size_t>(world_size)) return;
-  throw_value_error(fmt::format("{}: the {} list needs one tensor for each of the {} ranks, got {}",
-                                operation, role, world_size, list.size()));
-}
-
-/// That `whole` has `world_size` times the elements of `part`, of the same dtype.
-void check_whole(const char* operation, const at::Tensor& whole, const char* whole_role,
-                 const at::Tensor& part, const char* part_role, int world_size) {
-  check_same_type(part, whole, operation);
-  if (whole.numel() == part.numel() * world_size) return;
-  throw_value_error(fmt::format(
-      "{}: the {} tensor has {} elements; it must have {}, that is world size {} times "
-      "the {} elements of the {} tensor",
-      operation, whole_role, whole.numel(), part.numel() * world_size, world_size, part.numel(), part_role));
-}
-
-/// The element type, checked before anything is sent to be one that `reducing` has a meaning for.
-DataType checked_type(const at::Tensor& tensor, const Reducing& reducing) {
-  const DataType type = combining_type(tensor.scalar_type());
-  static_cast<void>(translate_errors("", [&] { return find_reduction(type, reducing.op); }));
-  return type;
-}
-
-/// Adds to `request` that `packed` is brought to `target` at the end, where they are not the same tensor.
-void stage_result(Request& request, const at::Tensor& packed, const at::Tensor& target) {
-  if (packed.is_same(target)) return;
-  request.copy_back = [earlier = std::move(request.copy_back), packed, target] {
-    if (earlier) earlier();
-    copy_values(packed, target);
-  };
-}
-
-Request make_request(const char* title, c10d::OpType type, std::chrono::milliseconds timeout) {
-  Request request;
-  request.title = title;
-  request.type = type;
-  request.timeout = timeout;
-  return request;
-}
-
-/// Fills inputs, outputs and staging (input, output, input, output, …) for tensors taken in pairs.
-void add_pairs(Request& request, const Tensors& outputs, const Tensors& inputs) {
-  request.inputs = inputs;
-  request.outputs = outputs;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    request.staging.push_back(packed_copy(inputs[i]));
-    request.staging.push_back(packed_space(outputs[i]));
-    stage_result(request, request.staging.back(), outputs[i]);
+/// Checks the tensors of an all_gather into a list and adds them to `request`: the packed input, and memory
+/// for all ranks' parts. Returns how much each rank gives.
+std::vector<std::size_t> stage_gathering(Request& request, const std::vector<at::Tensor>& parts,
+                                         const at::Tensor& input, int rank) {
+  check_input(input, "all_gather");
+  check_outputs("all_gather", parts, input);
+  const at::Tensor& own = parts[static_cast<std::size_t>(rank)];
+  if (own.numel() != input.numel()) {
+    throw_value_error(fmt::format("all_gather: the output tensor for this rank has {} elements, the input {}",
+                                  own.numel(), input.numel()));
   }
+  request.staging.push_back(packed_copy(input));
+  stage_parts(request, parts);
+  return moving_counts(parts);
 }
 
 }  // namespace
 
 ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::allreduce(Tensors& tensors,
                                                             const c10d::AllreduceOptions& opts) {
-  only(tensors, "all_reduce");
+  const at::Tensor& tensor = only(tensors, "all_reduce");
+  if (tensor.defined() && tensor.is_sparse()) return allreduce_sparse(tensors, opts);
+  check_output(tensor, "all_reduce", "input");
+  const auto start = [&](CallOptions call) {
+    const Reducing reducing = to_reducing(opts.reduceOp);
+    call.factor = reducing.factor;
+    const Buffer buffer = writable_bytes_of(tensor);
+    return communicator_->all_reduce(buffer, buffer, checked_type(tensor, reducing), reducing.op, call);
+  };
+  if (run_bare(opts.asyncOp, {tensor}, opts.timeout, start)) return nullptr;
   c10d::AllreduceCoalescedOptions coalesced;
   static_cast<c10d::AllreduceOptions&>(coalesced) = opts;
   return allreduce_coalesced(tensors, coalesced);
@@ -119,16 +79,16 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::broadcast(Tensors& tensors,
   } else {
     check_output(tensor, "broadcast");
   }
-  if (opts.rootRank < 0 || opts.rootRank >= getSize()) {
-    throw_value_error(
-        fmt::format("broadcast: root {} is not a rank of this group of {}", opts.rootRank, getSize()));
-  }
+  const Rank root = checked_root("broadcast", opts.rootRank, getSize());
+  const auto start = [&](CallOptions call) {
+    return communicator_->broadcast(writable_bytes_of(tensor), moving_type(tensor.scalar_type()), root, call);
+  };
+  if (run_bare(opts.asyncOp, {tensor}, opts.timeout, start)) return nullptr;
   Request request = make_request("ucxring:broadcast", c10d::OpType::BROADCAST, opts.timeout);
   request.inputs = tensors;
   request.outputs = tensors;
   request.staging.push_back(is_root ? packed_copy(tensor) : packed_space(tensor));
   if (!is_root) stage_result(request, request.staging.back(), tensor);
-  const Rank root(static_cast<int>(opts.rootRank));
   return launch(std::move(request), opts.asyncOp,
                 [&](WorkUcxring& work, const Request& kept, CallOptions call) {
                   const at::Tensor& packed = kept.staging.front();
@@ -137,13 +97,17 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::broadcast(Tensors& tensors,
                 });
 }
 
-/// All-gathers the pairs in `request.staging`.
-ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::gather_pairs(Request request, bool async_op) {
+/// All-gathers the pairs in `request.staging`; `counts[i]` says what each rank gives to pair i, no counts
+/// that all give as much.
+ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::gather_pairs(
+    Request request, bool async_op, const std::vector<std::vector<std::size_t>>& counts) {
   return launch(std::move(request), async_op, [&](WorkUcxring& work, const Request& kept, CallOptions call) {
-    for (std::size_t i = 0; i < kept.staging.size(); i += 2) {
-      const at::Tensor& input = kept.staging[i];
-      work.add(communicator_->all_gather(bytes_of(input), writable_bytes_of(kept.staging[i + 1]),
-                                         moving_type(input.scalar_type()), call));
+    for (std::size_t i = 0; i < kept.staging.size() / 2; ++i) {
+      const ConstBuffer input = bytes_of(kept.staging[2 * i]);
+      const Buffer output = writable_bytes_of(kept.staging[2 * i + 1]);
+      const DataType type = moving_type(kept.staging[2 * i].scalar_type());
+      work.add(counts.empty() ? communicator_->all_gather(input, output, type, call)
+                              : communicator_->all_gather(input, output, type, counts[i], call));
     }
   });
 }
@@ -153,29 +117,41 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::allgather(TensorLists& outputs
   const at::Tensor& input = only(inputs, "all_gather");
   check_equal_lengths("all_gather", outputs.size(), inputs.size());
   const Tensors& parts = outputs.front();
-  check_list("all_gather", "output", parts, getSize());
-  check_input(input, "all_gather");
-  for (const at::Tensor& part : parts) {
-    check_output(part, "all_gather");
-    check_same_type(input, part, "all_gather");
-    if (part.numel() != input.numel()) {
-      throw_value_error(
-          fmt::format("all_gather: an output tensor has {} elements, the input {}; uneven sizes are "
-                      "not implemented",
-                      part.numel(), input.numel()));
-    }
-  }
+  check_list("all_gather", "output", parts.size(), getSize());
   Request request = make_request("ucxring:all_gather", c10d::OpType::ALLGATHER, opts.timeout);
   request.inputs = inputs;
   request.outputs = parts;
-  const at::Tensor gathered = flat_space(input, input.numel() * getSize());
-  request.staging = {packed_copy(input), gathered};
-  request.copy_back = [gathered, parts] { scatter_values(gathered, parts); };
-  return gather_pairs(std::move(request), opts.asyncOp);
+  const auto counts = stage_gathering(request, parts, input, getRank());
+  return gather_pairs(std::move(request), opts.asyncOp, {counts});
+}
+
+ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                                                                      const c10d::AllgatherOptions& opts) {
+  if (inputs.empty()) throw_value_error("all_gather_coalesced: no tensors");
+  check_list("all_gather_coalesced", "output", outputs.size(), getSize());
+  Request request = make_request("ucxring:all_gather", c10d::OpType::ALLGATHER_COALESCED, opts.timeout);
+  for (const Tensors& of_rank : outputs) {
+    check_equal_lengths("all_gather_coalesced", of_rank.size(), inputs.size());
+    request.outputs.insert(request.outputs.end(), of_rank.begin(), of_rank.end());
+  }
+  std::vector<std::vector<std::size_t>> counts;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Tensors parts;
+    for (const Tensors& of_rank : outputs) parts.push_back(of_rank[i]);
+    counts.push_back(stage_gathering(request, parts, inputs[i], getRank()));
+  }
+  request.inputs = inputs;
+  return gather_pairs(std::move(request), opts.asyncOp, counts);
 }
 
 ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::_allgather_base(at::Tensor& output, at::Tensor& input,
                                                                   const c10d::AllgatherOptions& opts) {
+  check_gather_pair(output, input, getSize());
+  const auto start = [&](CallOptions call) {
+    return communicator_->all_gather(bytes_of(input), writable_bytes_of(output),
+                                     moving_type(input.scalar_type()), call);
+  };
+  if (run_bare(opts.asyncOp, {output, input}, opts.timeout, start)) return nullptr;
   Tensors outputs{output};
   Tensors inputs{input};
   return allgather_into_tensor_coalesced(outputs, inputs, opts);
@@ -184,11 +160,7 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::_allgather_base(at::Tensor& ou
 ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::allgather_into_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) {
   check_equal_lengths("all_gather_into_tensor", outputs.size(), inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    check_input(inputs[i], "all_gather_into_tensor");
-    check_output(outputs[i], "all_gather_into_tensor");
-    check_whole("all_gather_into_tensor", outputs[i], "output", inputs[i], "input", getSize());
-  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) check_gather_pair(outputs[i], inputs[i], getSize());
   const auto type = inputs.size() == 1 ? c10d::OpType::_ALLGATHER_BASE : c10d::OpType::COALESCED;
   Request request = make_request("ucxring:all_gather_into_tensor", type, opts.timeout);
   add_pairs(request, outputs, inputs);
@@ -213,27 +185,44 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::reduce_scatter(Tensors& output
   const at::Tensor& output = only(outputs, "reduce_scatter");
   check_equal_lengths("reduce_scatter", outputs.size(), inputs.size());
   const Tensors& parts = inputs.front();
-  check_list("reduce_scatter", "input", parts, getSize());
+  check_list("reduce_scatter", "input", parts.size(), getSize());
   check_output(output, "reduce_scatter");
-  for (const at::Tensor& part : parts) {
-    check_input(part, "reduce_scatter");
-    check_same_type(part, output, "reduce_scatter");
-    if (part.numel() != output.numel()) throw_not_implemented("reduce_scatter with uneven input sizes");
+  check_inputs("reduce_scatter", parts, output);
+  const at::Tensor& own = parts[static_cast<std::size_t>(getRank())];
+  if (own.numel() != output.numel()) {
+    throw_value_error(
+        fmt::format("reduce_scatter: the input tensor for this rank has {} elements, the output {}",
+                    own.numel(), output.numel()));
   }
   const Reducing reducing = to_reducing(opts.reduceOp);
   static_cast<void>(checked_type(output, reducing));
   Request request = make_request("ucxring:reduce_scatter", c10d::OpType::REDUCE_SCATTER, opts.timeout);
   request.inputs = parts;
   request.outputs = outputs;
-  const at::Tensor joined = flat_space(output, output.numel() * getSize());
-  gather_values(parts, joined);
-  request.staging = {joined, packed_space(output)};
+  stage_joined(request, parts);
+  request.staging.push_back(packed_space(output));
   stage_result(request, request.staging.back(), output);
-  return reduce_pairs(std::move(request), reducing, opts.asyncOp);
+  const auto counts = moving_counts(parts);
+  return launch(
+      std::move(request), opts.asyncOp, [&](WorkUcxring& work, const Request& kept, CallOptions call) {
+        call.factor = reducing.factor;
+        const ConstBuffer joined = bytes_of(kept.staging.front());
+        const Buffer own_part = writable_bytes_of(kept.staging.back());
+        work.add(communicator_->reduce_scatter(
+            joined, own_part, combining_type(kept.staging.front().scalar_type()), reducing.op, counts, call));
+      });
 }
 
 ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::_reduce_scatter_base(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& opts) {
+  check_scatter_pair(output, input, getSize());
+  const auto start = [&](CallOptions call) {
+    const Reducing reducing = to_reducing(opts.reduceOp);
+    call.factor = reducing.factor;
+    return communicator_->reduce_scatter(bytes_of(input), writable_bytes_of(output),
+                                         checked_type(input, reducing), reducing.op, call);
+  };
+  if (run_bare(opts.asyncOp, {output, input}, opts.timeout, start)) return nullptr;
   Tensors outputs{output};
   Tensors inputs{input};
   return reduce_scatter_tensor_coalesced(outputs, inputs, opts);
@@ -244,9 +233,7 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::reduce_scatter_tensor_coalesce
   check_equal_lengths("reduce_scatter_tensor", outputs.size(), inputs.size());
   const Reducing reducing = to_reducing(opts.reduceOp);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    check_input(inputs[i], "reduce_scatter_tensor");
-    check_output(outputs[i], "reduce_scatter_tensor");
-    check_whole("reduce_scatter_tensor", inputs[i], "input", outputs[i], "output", getSize());
+    check_scatter_pair(outputs[i], inputs[i], getSize());
     static_cast<void>(checked_type(inputs[i], reducing));
   }
   const auto type =

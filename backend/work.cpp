@@ -23,6 +23,7 @@ WorkUcxring::WorkUcxring(std::shared_ptr<GroupContext> group, Request request)
     : Work(group->rank, request.type, profiling_title(request.title),
            at::hasCallbacks() ? std::make_optional(request.inputs) : std::nullopt),
       group_(std::move(group)),
+      id_(group_->works.fetch_add(1) + 1),
       request_(std::move(request)) {}
 
 void WorkUcxring::add(Operation operation) { operations_.push_back(std::move(operation)); }
@@ -51,16 +52,17 @@ void WorkUcxring::settle() {
     await_settling();
     return;
   }
-  if (request_.after_earlier) group_->pending.finish_before(getSequencenumber());
+  if (request_.after_earlier) group_->pending.finish_before(id_);
   std::exception_ptr why = failure();
   if (why == nullptr) why = copy_back();
   request_.inputs.clear();
   request_.staging.clear();
   request_.copy_back = nullptr;
+  finished_ = std::chrono::steady_clock::now();
   if (const auto end_of_event = std::exchange(recordFunctionEndCallback_, nullptr)) end_of_event();
   finish(std::move(why));
   settled_.store(true, std::memory_order_release);
-  group_->pending.remove(getSequencenumber());
+  group_->pending.remove(id_);
 }
 
 void WorkUcxring::await_settling() {
@@ -97,6 +99,13 @@ void WorkUcxring::complete_future() {
   } else {
     future->setError(exception_);
   }
+}
+
+void WorkUcxring::tell_hook() {
+  const auto hook = group_->on_completion.load();
+  if (hook == nullptr || hook_told_.exchange(true)) return;
+  const std::chrono::duration<float> active = finished_ - started_;
+  (*hook)(std::make_shared<c10d::WorkInfo>(opType_, getSequencenumber(), started_, finished_, active));
 }
 
 bool WorkUcxring::isCompleted() {
@@ -147,7 +156,7 @@ c10::intrusive_ptr<c10::ivalue::Future> WorkUcxring::getFuture() {
     future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
   }
   // Behind futures of older works it waits its turn, so that callbacks run in the order of the operations.
-  if (isCompleted() && group_->futures.idle()) {
+  if (isCompleted() && (request_.point_to_point || group_->futures.idle())) {
     complete_future();
   } else {
     group_->futures.submit(c10::intrusive_ptr<WorkUcxring>::reclaim_copy(this));
@@ -157,6 +166,20 @@ c10::intrusive_ptr<c10::ivalue::Future> WorkUcxring::getFuture() {
 
 uint64_t WorkUcxring::getSequencenumber() const {
   return operations_.empty() ? 0 : operations_.back().sequence();
+}
+
+float WorkUcxring::getDuration() const {
+  TORCH_CHECK(group_->observed.load(),
+              "the duration of a work is known only after enable_collectives_timing");
+  TORCH_CHECK(settled_.load(std::memory_order_acquire),
+              "the duration of a work is known when it is completed");
+  return std::chrono::duration<float, std::milli>(finished_ - started_).count();
+}
+
+int WorkUcxring::sourceRank() const {
+  TORCH_CHECK(request_.type == c10d::OpType::RECVANYSOURCE,
+              "only a receive from any source has a source rank to tell");
+  return operations_.front().source().value;
 }
 
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
