@@ -97,6 +97,26 @@ const Disagreement kDisagreements[] = {
      {Collective::all_gather, DataType::uint8, ReduceOp::sum, 60},
      "100 elements",
      "60 elements"},
+    {"all_to_all_count",
+     {Collective::all_to_all, DataType::uint8, ReduceOp::sum, 100},
+     {Collective::all_to_all, DataType::uint8, ReduceOp::sum, 60},
+     "100 elements",
+     "60 elements"},
+    {"uneven_form",
+     {Collective::all_to_all, DataType::uint8, ReduceOp::sum, 100, 0, false, true},
+     {Collective::all_to_all, DataType::uint8, ReduceOp::sum, 100},
+     "uneven counts",
+     "100 elements"},
+    {"gather_counts",
+     {Collective::all_gather, DataType::uint8, ReduceOp::sum, 100, 0, false, true},
+     {Collective::all_gather, DataType::uint8, ReduceOp::sum, 60, 0, false, true},
+     "uneven counts [",
+     "uneven counts ["},
+    {"scatter_counts",
+     {Collective::reduce_scatter, DataType::uint8, ReduceOp::sum, 100, 0, false, true},
+     {Collective::reduce_scatter, DataType::uint8, ReduceOp::sum, 60, 0, false, true},
+     "uneven counts [",
+     "uneven counts ["},
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryDisagreement,
@@ -122,6 +142,40 @@ TEST(Mismatch, OfRootsIsFound) {
     EXPECT_EQ(later.code(), ErrorCode::mismatch) << text(later);
     EXPECT_TRUE(contains(later, "root 0")) << text(later);
     EXPECT_TRUE(contains(later, "root 1")) << text(later);
+  }
+}
+
+// Two roots that wait for each other's vectors never see a message of the other.
+TEST(Mismatch, OfRootsThatWaitIsFoundAtTheDeadline) {
+  for (const Collective collective : {Collective::reduce, Collective::gather}) {
+    SimulatedGroup group(2, options_with_timeout(std::chrono::seconds(5)));
+    std::vector<CollectiveCase> cases;
+    for (int root : {0, 1}) cases.push_back({collective, DataType::float32, ReduceOp::sum, 4, root});
+    for (const Status& outcome : run_cases(group, cases)) {
+      EXPECT_EQ(outcome.code(), ErrorCode::mismatch) << text(outcome);
+      EXPECT_TRUE(contains(outcome, "root 0")) << text(outcome);
+      EXPECT_TRUE(contains(outcome, "root 1")) << text(outcome);
+    }
+  }
+}
+
+// A rank whose own messages fit is done, and hears of the mismatch afterwards.
+TEST(Mismatch, OfCountsThatNoRankKnowsAllIsFound) {
+  for (const Collective collective : {Collective::gather, Collective::scatter, Collective::all_to_all}) {
+    SimulatedGroup group(3, options_with_timeout(std::chrono::seconds(5)));
+    std::vector<CollectiveCase> cases(3, {collective, DataType::uint8, ReduceOp::sum, 60, 0, false, true});
+    cases.back().count = 100;
+    const auto outcomes = run_cases(group, cases);
+    for (int rank = 0; rank < 3; ++rank) {
+      Status found = outcomes[static_cast<std::size_t>(rank)];
+      try {
+        if (found.ok()) found = group.rank(rank).barrier().wait();
+      } catch (const Error& error) {
+        found = error.status();
+      }
+      EXPECT_EQ(found.code(), ErrorCode::mismatch) << to_string(collective) << ": " << text(found);
+      EXPECT_TRUE(contains(found, "messages that do not fit together")) << text(found);
+    }
   }
 }
 

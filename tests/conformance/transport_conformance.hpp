@@ -110,10 +110,12 @@ class RecordingListener final : public Listener {
     control.emplace_back(peer.value, std::vector<std::byte>(message.begin(), message.end()));
   }
   void on_peer_lost(Rank peer, const Status& why) override { lost.emplace_back(peer.value, why); }
+  void on_peer_left(Rank peer, const Status& why) override { left.emplace_back(peer.value, why); }
 
   std::vector<Unexpected> unexpected;
   std::vector<std::pair<int, std::vector<std::byte>>> control;
   std::vector<std::pair<int, Status>> lost;
+  std::vector<std::pair<int, Status>> left;
 };
 
 /// `bytes` bytes that depend on `seed` and on their place.

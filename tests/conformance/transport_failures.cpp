@@ -197,5 +197,29 @@ TEST_P(TransportConformance, ControlMessagesSentBeforeAnAbortArrive) {
   });
 }
 
+TEST_P(TransportConformance, FarewellIsHeardAfterWhatWasSent) {
+  const auto group = make(2);
+  RecordingListener listener;
+  group->on(1, [&](Transport& transport) { transport.set_listener(&listener); });
+  const auto data = pattern(8, 7);
+  const Tag tag = Tag::make(1, 0, 0);
+  Completion sent;
+  group->send(0, 1, data, tag, 1, sent);
+  group->succeed(0, sent);
+  group->on(0, [&](Transport& transport) { transport.abort(Status(ErrorCode::transport, "it is late")); });
+  EXPECT_TRUE(group->until(1, [&](Transport&) { return !listener.left.empty(); }));
+  std::vector<std::byte> target(8);
+  Completion received;
+  group->receive(1, 0, target, tag, 1, received);
+  group->succeed(1, received);
+  group->on(1, [&](Transport& transport) {
+    EXPECT_EQ(listener.left.size(), 1u);
+    EXPECT_EQ(listener.left.at(0).first, 0);
+    EXPECT_TRUE(listener.lost.empty()) << "nothing was posted";
+    EXPECT_EQ(target, data);
+    transport.set_listener(nullptr);
+  });
+}
+
 }  // namespace
 }  // namespace ucxring::testing

@@ -23,7 +23,7 @@ class Bytes {
   }
   /// Mostly a valid index, sometimes one that is out of range.
   int index() { return below(8) - 1; }
-  ChunkRef chunk() { return {static_cast<Space>(below(5)), index()}; }
+  ChunkRef chunk() { return {static_cast<Space>(below(5)), index(), 1 + below(8) / 6}; }
 
  private:
   std::span<const std::uint8_t> bytes_;
@@ -46,7 +46,8 @@ Schedule make_schedule(Bytes& bytes) {
   schedule.input_chunks = bytes.index();
   schedule.output_chunks = bytes.index();
   schedule.scratch.resize(static_cast<std::size_t>(bytes.below(4)));
-  for (ChunkRef& chunk : schedule.scratch) chunk = bytes.chunk();
+  for (ScratchChunk& chunk : schedule.scratch) chunk = {bytes.chunk(), bytes.below(4)};
+  schedule.widest = 1 + bytes.below(3);
   schedule.steps.resize(static_cast<std::size_t>(bytes.below(16)));
   for (Step& step : schedule.steps) step = make_step(bytes);
   return schedule;
@@ -60,6 +61,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Rank root(bytes.index());
   std::vector<Schedule> schedules(static_cast<std::size_t>(bytes.below(5)));
   for (Schedule& schedule : schedules) schedule = make_schedule(bytes);
-  static_cast<void>(validate(schedules, collective, root));
+  static_cast<void>(validate(schedules, collective, root, bytes.below(2) == 0 ? Parts::uneven : Parts::even));
   return 0;
 }

@@ -66,7 +66,7 @@ void change(Schedule& schedule, Bytes& bytes) {
   const std::size_t kind = bytes.below(8);
   if (kind == 0) schedule.input_chunks = bytes.small();
   if (kind == 1) schedule.output_chunks = bytes.small();
-  if (kind == 2) change_chunk(schedule.scratch.emplace_back(), bytes);
+  if (kind == 2) change_chunk(schedule.scratch.emplace_back().like, bytes);
   if (steps.empty() || kind < 3) return;
   const std::size_t one = bytes.below(steps.size());
   const std::size_t other = bytes.below(steps.size());
@@ -88,8 +88,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     schedules.push_back(algorithm.build({.rank = Rank(rank), .world_size = world_size, .root = root}));
   }
   // What a builder makes is right; whatever the changes make of it gets an answer.
-  if (bytes.empty() && !validate(schedules, algorithm.collective, root).status.ok()) std::abort();
+  const Parts parts = algorithm.uneven ? Parts::uneven : Parts::even;
+  if (bytes.empty() && !validate(schedules, algorithm.collective, root, parts).status.ok()) std::abort();
   while (!bytes.empty()) change(schedules[bytes.below(schedules.size())], bytes);
-  static_cast<void>(validate(schedules, algorithm.collective, root));
+  static_cast<void>(validate(schedules, algorithm.collective, root, parts));
   return 0;
 }

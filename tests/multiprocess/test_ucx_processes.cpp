@@ -226,10 +226,3 @@ TEST(UcxProcesses, AStoppedPeerIsNoDeadPeer) {
 
 }  // namespace
 }  // namespace ucxring::testing
-
-int main(int argc, char** argv) {
-  int status = 0;
-  if (ucxring::testing::run_role(argc, argv, status)) return status;
-  ::testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}

@@ -28,7 +28,7 @@ def ucxring(*arguments: str, timeout: float = 240) -> subprocess.CompletedProces
         ([], "required: command"),
         (["dance"], "invalid choice"),
         (["bench"], "required: collective"),
-        (["bench", "all_to_all"], "invalid choice"),
+        (["bench", "all_to_none"], "invalid choice"),
         (["bench", "all_reduce", "--ranks", "1"], "must be at least 2"),
         (["bench", "all_reduce", "--backends", "gloo,gloo"], "each once"),
         (["bench", "all_reduce", "--sizes", "4:2"], "first ≤ last"),

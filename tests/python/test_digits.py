@@ -47,8 +47,19 @@ def test_training_is_the_same_from_run_to_run() -> None:
     assert digits.run(settings).parameter_hashes == digits.run(settings).parameter_hashes
 
 
+@pytest.mark.parametrize(("steps", "epochs"), [(3, 1), (24, 2)])
+def test_steps_end_the_training(steps: int, epochs: int) -> None:
+    result = digits.run(digits.Settings(steps=steps))
+    assert (len(result.step_losses), len(result.epoch_losses)) == (steps, epochs)
+
+
 @pytest.mark.parametrize(
-    ("arguments", "complaint"), [(["--epochs", "0"], "at least 1"), (["--batch", "1", "--as-ranks", "2"], "ranks (2)")]
+    ("arguments", "complaint"),
+    [
+        (["--epochs", "0"], "at least 1"),
+        (["--steps", "0"], "--steps must be at least 1"),
+        (["--batch", "1", "--as-ranks", "2"], "ranks (2)"),
+    ],
 )
 def test_bad_arguments(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):

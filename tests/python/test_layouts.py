@@ -126,7 +126,7 @@ def in_place(rank: int, world_size: int) -> None:
 def refused(rank: int, world_size: int) -> None:
     sparse = torch.eye(3).to_sparse()
     with pytest.raises(NotImplementedError, match=r"(?i)sparse"):
-        dist.all_reduce(sparse)
+        dist.broadcast(sparse, 0)
     usable(world_size)
 
 

@@ -107,7 +107,7 @@ def with_options(rank: int, world_size: int) -> None:
     assert backend.options.slice_bytes == 64 * 1024
     assert backend.options.timeout == timedelta(seconds=5)
     assert backend.options.group_name == "world"
-    assert backend.transport == "ucx"
+    assert backend.transport == "shm"
     assert backend.name() == "ucxring"
     assert dist.get_backend() == "ucxring"
     assert copy.deepcopy(backend.options).lanes == 2

@@ -18,6 +18,11 @@ def profiled(rank: int, world_size: int) -> None:
         dist.all_gather(parts, torch.ones(6))
         dist.all_gather_into_tensor(torch.empty(2 * world_size), torch.ones(2))
         dist.reduce_scatter_tensor(torch.empty(2), torch.ones(2 * world_size))
+        dist.reduce(torch.ones(2), 0)
+        dist.gather(torch.ones(2), [torch.empty(2) for _ in range(world_size)] if rank == 0 else None)
+        dist.scatter(torch.empty(2), [torch.ones(2) for _ in range(world_size)] if rank == 0 else None)
+        dist.all_to_all_single(torch.empty(world_size), torch.ones(world_size))
+        dist.all_to_all(parts, [torch.ones(6) for _ in range(world_size)])
         dist.barrier()
         if rank == 0:
             time.sleep(0.3)
@@ -34,6 +39,10 @@ def profiled(rank: int, world_size: int) -> None:
         "ucxring:all_gather": 1,
         "ucxring:all_gather_into_tensor": 1,
         "ucxring:reduce_scatter_tensor": 1,
+        "ucxring:reduce": 1,
+        "ucxring:gather": 1,
+        "ucxring:scatter": 1,
+        "ucxring:all_to_all": 2,
         "ucxring:barrier": 1,
     }
     assert events["ucxring:all_reduce"][0].input_shapes == [[3, 4]]

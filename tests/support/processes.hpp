@@ -46,6 +46,8 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
+  /// Shared by the ranks and this test.
+  [[nodiscard]] const std::filesystem::path& directory() const noexcept { return directory_; }
   void signal(int rank, int number) const;
   /// Says `milestone` to the ranks.
   void announce(const std::string& milestone) const;

@@ -15,8 +15,14 @@ Communicator::Options test_options() {
 }
 
 void run_on_threads(int world_size, const Communicator::Options& options,
-                    const std::function<void(Communicator&)>& body) {
-  const auto hub = loopback::make_hub(world_size);
+                    const std::function<void(Communicator&)>& body, const std::vector<int>& hosts) {
+  const auto hub = loopback::make_hub(world_size, hosts);
+  run_on_threads(
+      world_size, [&](Rank rank) { return loopback::create(hub, rank); }, options, body);
+}
+
+void run_on_threads(int world_size, const std::function<std::unique_ptr<Transport>(Rank)>& join,
+                    const Communicator::Options& options, const std::function<void(Communicator&)>& body) {
   std::mutex mutex;
   std::exception_ptr failure;
   std::vector<std::thread> threads;
@@ -24,7 +30,7 @@ void run_on_threads(int world_size, const Communicator::Options& options,
     threads.emplace_back([&, rank] {
       try {
         Engine engine({std::chrono::microseconds(20), false});
-        Communicator communicator(loopback::create(hub, Rank(rank)), engine, options);
+        Communicator communicator(join(Rank(rank)), engine, options);
         body(communicator);
         communicator.barrier().wait().throw_if_error();  // nobody leaves while others still need it
       } catch (...) {

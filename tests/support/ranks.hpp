@@ -15,9 +15,13 @@ namespace ucxring::testing {
 [[nodiscard]] Communicator::Options test_options();
 
 /// Runs `body` for each of `world_size` ranks on a thread of its own, over loopback, each with its own
-/// engine. Rethrows the first exception of any rank after all have ended.
+/// engine. Rethrows the first exception of any rank after all have ended. `hosts` as of `Transport::hosts()`.
 void run_on_threads(int world_size, const Communicator::Options& options,
-                    const std::function<void(Communicator&)>& body);
+                    const std::function<void(Communicator&)>& body, const std::vector<int>& hosts = {});
+
+/// The same over any transport: `join` makes that of a rank, on the rank's thread.
+void run_on_threads(int world_size, const std::function<std::unique_ptr<Transport>(Rank)>& join,
+                    const Communicator::Options& options, const std::function<void(Communicator&)>& body);
 
 /// All ranks of a simulated group, driven by the calling thread.
 class SimulatedGroup {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "collectives/reduce/types.hpp"
 
@@ -220,6 +221,25 @@ inline void transform(DataType type, bool divide, const std::byte* source, doubl
     } else if constexpr (!std::is_integral_v<T>) {
       const T value = load<T>(source);
       store(T{apply(value.real()), apply(value.imag())}, out);
+    }
+  });
+}
+
+/// out = (sources[0] ⊕ sources[1] ⊕ …) ÷ divisor for one element; a divisor of 1 divides nothing. Narrow
+/// types stay floats until the end.
+inline void fold(DataType type, ReduceOp op, const std::vector<const std::byte*>& sources, double divisor,
+                 std::byte* out) {
+  with_type(type, [&]<typename T>(T kind) {
+    if constexpr (std::is_same_v<T, Format>) {
+      float value = decode(kind, load_narrow(kind, sources[0]));
+      for (std::size_t k = 1; k < sources.size(); ++k) {
+        value = floating(op, value, decode(kind, load_narrow(kind, sources[k])));
+      }
+      store_narrow(kind, encode(kind, value / static_cast<float>(divisor)), out);
+    } else {
+      std::memcpy(out, sources[0], size_of(type));
+      for (std::size_t k = 1; k < sources.size(); ++k) combine(type, op, out, sources[k], out);
+      if (divisor != 1.0) transform(type, true, out, divisor, out);
     }
   });
 }

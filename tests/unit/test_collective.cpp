@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <vector>
+
 namespace ucxring {
 namespace {
 
@@ -11,6 +14,7 @@ void expect_equal(const Fingerprint& one, const Fingerprint& other) {
   EXPECT_EQ(one.op, other.op);
   EXPECT_EQ(one.root, other.root);
   EXPECT_EQ(one.count, other.count);
+  EXPECT_EQ(one.uneven, other.uneven);
 }
 
 TEST(Fingerprint, SurvivesPacking) {
@@ -18,8 +22,8 @@ TEST(Fingerprint, SurvivesPacking) {
     for (int type = 0; type < kDataTypes; ++type) {
       for (int op = 0; op < kReduceOps; ++op) {
         const Fingerprint print{static_cast<Collective>(collective), static_cast<DataType>(type),
-                                static_cast<ReduceOp>(op), 1 + collective * type,
-                                std::uint64_t{1} << (type + op)};
+                                static_cast<ReduceOp>(op),           1 + collective * type,
+                                std::uint64_t{1} << (type + op),     op % 2 == 1};
         expect_equal(Fingerprint::unpack(print.pack()), print);
       }
     }
@@ -27,8 +31,9 @@ TEST(Fingerprint, SurvivesPacking) {
 }
 
 TEST(Fingerprint, HoldsTheLargestFields) {
-  const Fingerprint print{Collective::broadcast, DataType::complex128, ReduceOp::premul_sum, 4095,
-                          (std::uint64_t{1} << 38) - 1};
+  const Fingerprint print{Collective::broadcast,        DataType::complex128,
+                          ReduceOp::premul_sum,         4095,
+                          (std::uint64_t{1} << 38) - 1, true};
   expect_equal(Fingerprint::unpack(print.pack()), print);
 }
 
@@ -54,6 +59,8 @@ TEST(Fingerprint, EachFieldChangesTheStamp) {
   EXPECT_NE(other.pack(), print.pack());
   other = print, other.count = 1025;
   EXPECT_NE(other.pack(), print.pack());
+  other = print, other.uneven = true;
+  EXPECT_NE(other.pack(), print.pack());
 }
 
 TEST(Fingerprint, DescribesTheCall) {
@@ -63,13 +70,33 @@ TEST(Fingerprint, DescribesTheCall) {
             "broadcast(int64, 1 element, root 3)");
   EXPECT_EQ((Fingerprint{Collective::all_gather, DataType::uint8, ReduceOp::sum, 0, 7}.describe()),
             "all_gather(uint8, 7 elements)");
+  EXPECT_EQ((Fingerprint{Collective::reduce, DataType::int8, ReduceOp::max, 2, 5}.describe()),
+            "reduce(max, int8, 5 elements, root 2)");
+  EXPECT_EQ((Fingerprint{Collective::gather, DataType::int8, ReduceOp::sum, 2, 0, true}.describe()),
+            "gather(int8, uneven counts, root 2)");
+  EXPECT_EQ((Fingerprint{Collective::all_gather, DataType::int8, ReduceOp::sum, 0, 0xabc, true}.describe()),
+            "all_gather(int8, uneven counts [abc])");
   EXPECT_EQ(Fingerprint{}.describe(), "barrier()");
 }
 
 TEST(Fingerprint, DescribesStampsOfStrangers) {
   EXPECT_EQ(Fingerprint::unpack(~Stamp{0}).describe(),
-            "unknown collective(unknown type 31, 274877906943 elements)");
+            "unknown collective(unknown type 31, uneven counts [3fffffffff])");
   for (int bit = 0; bit < 64; ++bit) EXPECT_FALSE(Fingerprint::unpack(Stamp{1} << bit).describe().empty());
+}
+
+TEST(CountsStamp, TellsCountsApart) {
+  using Counts = std::vector<std::size_t>;
+  std::set<std::uint64_t> stamps;
+  const std::vector<Counts> different{{},     {0},    {1},          {0, 0}, {0, 1}, {1, 0},
+                                      {2, 0}, {1, 1}, {1ULL << 40}, {3, 4}, {4, 3}, {1ULL << 38}};
+  for (const Counts& counts : different) {
+    const std::uint64_t stamp = counts_stamp(counts);
+    EXPECT_TRUE(stamps.insert(stamp).second);
+    EXPECT_EQ(counts_stamp(Counts(counts)), stamp);
+    EXPECT_NE(stamp, 0U);
+    EXPECT_LT(stamp, std::uint64_t{1} << 38);
+  }
 }
 
 TEST(Collective, NamesAreDistinct) {

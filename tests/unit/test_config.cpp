@@ -66,7 +66,8 @@ TEST(Config, BadValuesNameVariableValueAndRule) {
                       {"UCXRING_SPIN_US", "1000001"},  {"UCXRING_PROGRESS_THREAD", "maybe"},
                       {"UCXRING_TRANSPORT", "pigeon"}, {"UCXRING_NET_DEVICES", "eth0,,eth1"},
                       {"UCXRING_UCX_TLS", ""},         {"UCXRING_PORT_RANGE", "20-10"},
-                      {"UCXRING_LOG_LEVEL", "loud"}};
+                      {"UCXRING_LOG_LEVEL", "loud"},   {"UCXRING_PROBE", "maybe"},
+                      {"UCXRING_DETERMINISTIC", "2"},  {"UCXRING_DEBUG", "TUNING,EVERYTHING"}};
   for (const auto& [name, value] : bad) {
     const std::string message = refused([&] { (void)parse({{name, value}}); });
     EXPECT_NE(message.find(name + "=\"" + value + "\""), std::string::npos) << message;
@@ -82,6 +83,15 @@ TEST(Config, RangesAreStrict) {
   for (const char* value : {"0-10", "1-65536", "-", "5", "a-b", "1-2-3"}) {
     refused([&] { (void)parse({{"UCXRING_PORT_RANGE", value}}); });
   }
+}
+
+TEST(Config, DebugListsSubsystems) {
+  EXPECT_FALSE(parse({}).debugs("TUNING"));
+  EXPECT_FALSE(parse({{"UCXRING_DEBUG", ""}}).debugs("TUNING"));
+  EXPECT_TRUE(parse({{"UCXRING_DEBUG", "tuning"}}).debugs("TUNING"));
+  EXPECT_TRUE(parse({{"UCXRING_DEBUG", "TUNING,Tuning"}}).debugs("TUNING"));
+  const std::string message = refused([] { (void)parse({{"UCXRING_DEBUG", "turning"}}); });
+  EXPECT_NE(message.find("no subsystem \"TURNING\""), std::string::npos) << message;
 }
 
 TEST(Config, SetByNameInAnyCase) {

@@ -21,7 +21,7 @@ TEST(ScheduleBuilder, KeepsChunkCountsAndScratch) {
   const Schedule schedule = std::move(builder).build();
   EXPECT_EQ(schedule.input_chunks, 4);
   EXPECT_EQ(schedule.output_chunks, 5);
-  EXPECT_EQ(schedule.scratch, (std::vector{input(1), output(2)}));
+  EXPECT_EQ(schedule.scratch, (std::vector<ScratchChunk>{{input(1)}, {output(2)}}));
   EXPECT_TRUE(schedule.steps.empty());
 }
 

@@ -213,9 +213,31 @@ TEST(Validate, WrongChunkCounts) {
 TEST(Validate, ScratchOfAnUnknownSize) {
   for (const ChunkRef like : {signal(), input(9), ChunkRef{Space::scratch, 0}}) {
     Schedules schedules = named(Collective::all_reduce, "direct", 3);
-    schedules[1].scratch[0] = like;
+    schedules[1].scratch[0].like = like;
     expect_refused(schedules, Collective::all_reduce, {"rank 1", "scratch[0]", "does not exist"});
   }
+}
+
+TEST(Validate, Bundles) {
+  const auto gather = [] { return named(Collective::gather, "binomial", 4); };
+  EXPECT_TRUE(validate(gather(), Collective::gather, Rank(0), Parts::even).status.ok());
+  expect_refused(gather(), Collective::gather, {"rank 0"});  // for parts of different sizes
+  const auto expect_even_refused = [](const Schedules& schedules, std::string_view why) {
+    const Status status = validate(schedules, Collective::gather, Rank(0), Parts::even).status;
+    EXPECT_NE(status.message().find(why), std::string_view::npos) << status.message();
+  };
+  Schedules schedules = gather();
+  for (Schedule& schedule : schedules) schedule.widest = 1;
+  expect_even_refused(schedules, "a message of 2 chunks");
+  schedules = gather();
+  schedules[1].widest = 3;
+  expect_even_refused(schedules, "of up to 3 chunks, rank 0 of up to 2");
+  schedules = gather();
+  schedules[2].scratch[1].place = 0;
+  expect_even_refused(schedules, "does not exist");
+  schedules = gather();
+  schedules[2].scratch[1].place = 2;
+  expect_even_refused(schedules, "does not lead up to it");
 }
 
 TEST(Validate, UnknownValues) {
@@ -240,7 +262,8 @@ TEST(Validate, OddGroups) {
 TEST(Validate, AGroupOfOne) {
   const Schedules copies(1, built(1, 1, [](ScheduleBuilder& builder) { builder.copy(input(0), output(0)); }));
   for (const auto collective :
-       {Collective::all_reduce, Collective::broadcast, Collective::all_gather, Collective::reduce_scatter}) {
+       {Collective::all_reduce, Collective::broadcast, Collective::reduce, Collective::all_gather,
+        Collective::reduce_scatter, Collective::gather, Collective::scatter, Collective::all_to_all}) {
     EXPECT_TRUE(validate(copies, collective).status.ok()) << to_string(collective);
   }
   EXPECT_TRUE(validate(Schedules(1), Collective::barrier).status.ok());
