@@ -12,6 +12,7 @@ readonly SYSTEM_PACKAGES=(
   libfmt-dev libspdlog-dev libhwy-dev       # libraries
   libucx-dev                                # the system UCX, for the second UCX build
   libgtest-dev libgmock-dev libbenchmark-dev
+  libcli11-dev nlohmann-json3-dev           # the benchmark program
   python3-venv python3-dev
   iproute2                                  # tests between two network namespaces
 )

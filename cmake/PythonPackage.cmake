@@ -6,7 +6,8 @@ function(ucxring_python_package target)
   set(source_folder "${PROJECT_SOURCE_DIR}/backend/python")
   set(stage "${PROJECT_BINARY_DIR}/python")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE "${source_folder}"
-       "${source_folder}/ucxring/*.py" "${source_folder}/ucxring/*.pyi" "${source_folder}/ucxring/py.typed")
+       "${source_folder}/ucxring/*.py" "${source_folder}/ucxring/*.pyi" "${source_folder}/ucxring/*.toml"
+       "${source_folder}/ucxring/py.typed")
   foreach(source IN LISTS sources)
     get_filename_component(folder "${stage}/${source}" DIRECTORY)
     file(MAKE_DIRECTORY "${folder}")
@@ -38,4 +39,15 @@ function(ucxring_python_package target)
     COMMAND "${CMAKE_COMMAND}" -E env "PYTHONPATH=${stage}" "${UCXRING_PYTHON}" -m ucxring demo
     DEPENDS ${target} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}" USES_TERMINAL VERBATIM
     COMMENT "Training the digits demo on two ranks")
+endfunction()
+
+# ucxring_python_program(TARGET): puts the program TARGET into the package's folder `bin`, in the build tree and in the
+# wheel. It needs UCX and no torch.
+function(ucxring_python_program target)
+  find_package(Ucx REQUIRED)
+  string(REPLACE "$ORIGIN/" "$ORIGIN/../" rpath "${Ucx_INSTALL_RPATH}")
+  set_target_properties(${target} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/python/ucxring/bin"
+    INSTALL_RPATH "${rpath}")
+  install(TARGETS ${target} RUNTIME DESTINATION ucxring/bin COMPONENT python)
 endfunction()

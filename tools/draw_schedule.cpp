@@ -1,10 +1,12 @@
 // Draws an algorithm as a mermaid sequence diagram, from its schedules. Without arguments, lists all
 // algorithms.
 //   ucxring_draw_schedule all_reduce ring 3
+//   ucxring_draw_schedule all_reduce hierarchical 0,0,1,1    (the host of each rank)
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +17,8 @@
 namespace {
 
 using namespace ucxring;
+
+constexpr int kMostRanks = 64;
 
 /// A message of a diagram.
 struct Arrow {
@@ -63,17 +67,42 @@ std::vector<Arrow> arrows_of(const symbolic::Problem& problem, const symbolic::M
   return arrows;
 }
 
-void draw(const Algorithm& algorithm, int world_size) {
+/// The hosts that "4" (four ranks, each on its own) or "0,0,1,1" (by any names) stands for; empty for
+/// neither.
+std::vector<int> parse_hosts(std::string_view text) {
+  int count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  std::vector<int> hosts;
+  if (error == std::errc() && end == text.data() + text.size()) {
+    for (int rank = 0; rank < std::min(count, kMostRanks + 1); ++rank) hosts.push_back(rank);
+    return hosts;
+  }
+  std::map<std::string_view, int> numbers;
+  while (!text.empty()) {
+    const std::string_view name = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), name.size() + 1));
+    hosts.push_back(numbers.try_emplace(name, static_cast<int>(numbers.size())).first->second);
+  }
+  return hosts;
+}
+
+void draw(const Algorithm& algorithm, const GroupShape& shape) {
+  const int world_size = shape.world_size;
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < world_size; ++rank)
-    schedules.push_back(algorithm.build({Rank(rank), world_size, Rank(0)}));
-  const symbolic::Problem problem{schedules, algorithm.collective, Rank(0)};
+    schedules.push_back(algorithm.build({Rank(rank), world_size, Rank(0), shape.hosts}));
+  const symbolic::Problem problem{schedules, algorithm.collective, Rank(0),
+                                  algorithm.uneven ? Parts::uneven : Parts::even};
   Status status;
   const symbolic::Matching matching(problem, status);
   status.throw_if_error();
 
   fmt::print("sequenceDiagram\n");
-  for (int rank = 0; rank < world_size; ++rank) fmt::print("  participant r{} as rank {}\n", rank, rank);
+  const bool flat = shape.host_count() == world_size;
+  for (int rank = 0; rank < world_size; ++rank) {
+    const std::string host = flat ? "" : fmt::format(", host {}", shape.host_of(Rank(rank)));
+    fmt::print("  participant r{} as rank {}{}\n", rank, rank, host);
+  }
   int round = 0;
   for (const Arrow& arrow : arrows_of(problem, matching)) {
     if (arrow.round != round)
@@ -96,17 +125,17 @@ int main(int argc, char** argv) {
     list();
     return 0;
   }
-  int world_size = 0;
-  if (arguments.size() == 3) {
-    std::from_chars(arguments[2].data(), arguments[2].data() + arguments[2].size(), world_size);
-  }
+  const auto hosts = parse_hosts(arguments.size() == 3 ? arguments[2] : "");
+  const GroupShape shape{Rank(0), static_cast<int>(hosts.size()), Rank(0), hosts};
   for (const Algorithm& algorithm : algorithms()) {
-    if (world_size < 2 || world_size > 64 || !algorithm.supports(world_size)) continue;
+    if (shape.world_size < 2 || shape.world_size > kMostRanks || !algorithm.supports(shape)) continue;
     if (to_string(algorithm.collective) != arguments[0] || algorithm.name != arguments[1]) continue;
-    draw(algorithm, world_size);
+    draw(algorithm, shape);
     return 0;
   }
-  fmt::print(stderr, "usage: {} [COLLECTIVE ALGORITHM RANKS]   (2 to 64 ranks; without arguments: list)\n",
+  fmt::print(stderr,
+             "usage: {} [COLLECTIVE ALGORITHM RANKS]   (2 to 64 ranks, or the host of each: 0,0,1,1; without "
+             "arguments: list)\n",
              argv[0]);
   return 2;
 }

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "algorithms.md"
-FIGURE = re.compile(r"<!-- figure: (?P<arguments>[\w ]+) -->\n(?:\n```mermaid\n.*?```\n)?", re.DOTALL)
+FIGURE = re.compile(r"<!-- figure: (?P<arguments>[\w ,]+) -->\n(?:\n```mermaid\n.*?```\n)?", re.DOTALL)
 
 
 def with_figures(page: str, program: str) -> str:
