@@ -41,10 +41,10 @@ std::shared_ptr<Reducer> make_reducer(Tensors parameters, Names names, const std
   return Reducer::create(std::move(parameters), std::move(names), sparse, own(group), options);
 }
 
-void register_python_hook(Reducer& reducer, py::object state, py::object hook) {
+void register_python_hook(Reducer& reducer, py::object state, py::object hook, bool chains) {
   auto wrapped = std::make_unique<c10d::PythonCommHook>(std::move(state), std::move(hook));
   const py::gil_scoped_release no_gil;
-  reducer.set_comm_hook(std::move(wrapped));
+  reducer.set_comm_hook(std::move(wrapped), chains);
 }
 
 void define_timings(py::module_& module) {
@@ -90,7 +90,7 @@ void define_ddp(py::module_& module) {
       .def("take_part_without_data", torch::wrap_pybind_function_no_gil(&Reducer::take_part_without_data))
       .def("take_timings", torch::wrap_pybind_function_no_gil(&Reducer::take_timings))
       .def("register_comm_hook", torch::wrap_pybind_function(&register_python_hook), py::arg("state"),
-           py::arg("hook"))
+           py::arg("hook"), py::arg("chains"))
       .def_property_readonly("steps", torch::wrap_pybind_function_no_gil(&Reducer::steps))
       .def_property_readonly("buckets", &Reducer::buckets)
       .def_property_readonly("bucket_bytes", torch::wrap_pybind_function_no_gil(&Reducer::bucket_bytes));

@@ -124,8 +124,11 @@ class DistributedDataParallel {
   /// For micro-batches: forwards and backwards under the guard add up gradients without communication; the
   /// next ones after it average what has been added up.
   [[nodiscard]] DataParallel::NoSync no_sync() { return DataParallel::NoSync(core_); }
-  /// Replaces the all-reduce of buckets; once, before the first forward.
-  void register_comm_hook(CommHook hook) { core_.reducer().set_comm_hook(make_comm_hook(std::move(hook))); }
+  /// Replaces the all-reduce of buckets; once, before the first forward. `chains`: callbacks of its futures
+  /// may start collectives; buckets are then reduced one after the other.
+  void register_comm_hook(CommHook hook, bool chains = true) {
+    core_.reducer().set_comm_hook(make_comm_hook(std::move(hook)), chains);
+  }
   [[nodiscard]] ModuleType& module() const noexcept { return *module_; }
   [[nodiscard]] Reducer& reducer() const noexcept { return core_.reducer(); }
 

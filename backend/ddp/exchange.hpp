@@ -24,7 +24,14 @@ class Exchange {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int world_size() const noexcept { return world_size_; }
   [[nodiscard]] bool has_hook() const noexcept { return hook_ != nullptr; }
-  void set_hook(std::unique_ptr<c10d::CommHookInterface> hook) { hook_ = std::move(hook); }
+  /// `chains`: callbacks of the hook's futures may start collectives.
+  void set_hook(std::unique_ptr<c10d::CommHookInterface> hook, bool chains) {
+    hook_ = std::move(hook);
+    chains_ = chains;
+  }
+  /// Whether a bucket may be started only when the one before it is done: callbacks of two buckets would else
+  /// start their collectives in an order that differs between ranks.
+  [[nodiscard]] bool one_at_a_time() const noexcept { return hook_ != nullptr && chains_; }
 
   /// This rank's weight in the mean of the next step, instead of one over the world size: either every rank
   /// sets one or none does. The weights of all ranks are meant to add up to 1.
@@ -73,6 +80,7 @@ class Exchange {
   bool weighted_ = false;
   double weight_ = 1.0;
   std::unique_ptr<c10d::CommHookInterface> hook_;
+  bool chains_ = false;
 };
 
 }  // namespace ucxring::ddp

@@ -116,13 +116,13 @@ void Reducer::set_weight(std::optional<double> weight) {
   }
 }
 
-void Reducer::set_comm_hook(std::unique_ptr<c10d::CommHookInterface> hook) {
+void Reducer::set_comm_hook(std::unique_ptr<c10d::CommHookInterface> hook, bool chains) {
   const std::lock_guard lock(mutex_);
   if (exchange_.has_hook()) throw_value_error("ucxring DDP: a comm hook is registered already");
   if (armed_ || generation_ > 0)
     throw_value_error("ucxring DDP: register the comm hook before the first forward");
   const bool was_alone = alone();
-  exchange_.set_hook(std::move(hook));
+  exchange_.set_hook(std::move(hook), chains);
   if (was_alone) {
     std::vector<std::size_t> order(tensors_.size());
     std::iota(order.rbegin(), order.rend(), std::size_t{0});
@@ -180,9 +180,8 @@ void Reducer::end_forward(std::span<const at::Tensor> outputs, bool synchronise)
   for (const at::Tensor& output : outputs) {
     if (!output.requires_grad() || output.is_leaf()) continue;
     // The graph keeps the reducer: its backward averages also when the wrapper is gone by then.
-    output.register_hook([self = shared_from_this(), synchronise, generation = generation_](const at::Tensor&) {
-      self->backward_reaches(synchronise, generation);
-    });
+    output.register_hook([self = shared_from_this(), synchronise, generation = generation_](
+                             const at::Tensor&) { self->backward_reaches(synchronise, generation); });
   }
 }
 
@@ -314,7 +313,10 @@ void Reducer::place_gradient(Parameter& parameter) {
 
 void Reducer::start_complete_buckets() {
   while (landed_ < flights_.size() && Exchange::look(flights_[landed_])) ++landed_;
-  while (next_bucket_ < buckets_.size() && pending_[next_bucket_] == 0) start_bucket(next_bucket_++);
+  while (next_bucket_ < buckets_.size() && pending_[next_bucket_] == 0) {
+    if (exchange_.one_at_a_time() && landed_ < flights_.size()) return;
+    start_bucket(next_bucket_++);
+  }
 }
 
 void Reducer::start_bucket(std::size_t index) {

@@ -58,7 +58,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   /// This rank's weight in the next mean (see `Exchange::set_weight`); nothing: equal weights.
   void set_weight(std::optional<double> weight);
   /// Replaces the all-reduce of every bucket; once, before the first backward.
-  void set_comm_hook(std::unique_ptr<c10d::CommHookInterface> hook);
+  /// `chains`: callbacks of its futures may start collectives; buckets are then reduced one after the other.
+  void set_comm_hook(std::unique_ptr<c10d::CommHookInterface> hook, bool chains);
   /// Sent along in the step's last bucket; kHashBits bits each.
   void annotate(std::uint32_t batch_hash, std::uint32_t parameter_hash);
   /// Takes part in one step of the other ranks with zeros: for a rank that has no data left.

@@ -83,8 +83,10 @@ void Reducer::finish_used_map() {
 }
 
 void Reducer::wait_for_buckets() {
-  for (std::size_t index = 0; index < flights_.size(); ++index)
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    if (index == next_bucket_) start_bucket(next_bucket_++);
     exchange_.finish(flights_[index], buckets_[index]);
+  }
 }
 
 void Reducer::write_back(const Bucket& bucket) {

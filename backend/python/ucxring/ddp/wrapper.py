@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.algorithms.join import Join, Joinable, JoinHook
 from torch.distributed.device_mesh import DeviceMesh
 
@@ -18,6 +19,12 @@ from ucxring.ddp.tensors import find_tensors, map_tensors
 
 _FIRST_BUCKET_BYTES = 1 << 20
 _DEFAULT_BUCKET_CAP_MB = 25.0
+
+_TORCH_HOOKS_WITHOUT_CHAIN = (
+    default_hooks.allreduce_hook,
+    default_hooks.fp16_compress_hook,
+    default_hooks.bf16_compress_hook,
+)
 
 CommHook = Callable[[Any, dist.GradBucket], torch.futures.Future[Tensor]]
 
@@ -140,9 +147,12 @@ class DistributedDataParallel(nn.Module, Joinable):
     def register_comm_hook(self, state: object, hook: CommHook) -> None:
         """Replaces the all-reduce of each bucket by `hook(state, bucket)`, which returns a future of the mean.
 
-        Once, before the first forward. torch's own hooks and those in `ucxring.ddp.hooks` fit.
+        Once, before the first forward. torch's own hooks and those in `ucxring.ddp.hooks` fit. A hook whose callbacks
+        start further collectives gets one bucket at a time, because their order would else differ between ranks; one
+        that says `hook.chains = False` starts all its collectives in the call and gets buckets as they are complete.
         """
-        self.reducer.register_comm_hook(state, hook)
+        chains = getattr(hook, "chains", hook not in _TORCH_HOOKS_WITHOUT_CHAIN)
+        self.reducer.register_comm_hook(state, hook, chains)
 
     def broadcast_model(self, root: int) -> None:
         """Gives every rank the parameters and buffers of rank `root` of the group. Collective."""
