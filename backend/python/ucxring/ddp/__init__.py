@@ -1,0 +1,1 @@
+"""Distributed data parallel training."""
