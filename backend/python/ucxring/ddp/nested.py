@@ -50,16 +50,27 @@ def split(batch: Any, steps: int) -> list[Any]:
     """
     if steps < 1:
         raise ValueError(f"a batch is split into at least 1 part, not {steps}")
+    count = _count(batch)
+    parts = min(steps, max(count, 1))
+    bounds = [part * (count // parts) + min(part, count % parts) for part in range(parts + 1)]
+    return [_part(batch, first, last, count) for first, last in itertools.pairwise(bounds)]
+
+
+def head(batch: Any, samples: int) -> Any:
+    """The first `samples` samples of a batch, taken as `split` takes its parts."""
+    count = _count(batch)
+    return _part(batch, 0, min(samples, count), count)
+
+
+def _count(batch: Any) -> int:
+    """The samples that a batch has in every tensor, or items in a list of plain ones."""
     sizes = {int(tensor.shape[0]) for tensor in tensors(batch) if tensor.dim() > 0}
     if not sizes and isinstance(batch, list):
         sizes = {len(batch)}
     if len(sizes) != 1:
         what = f"tensors of {sorted(sizes)} samples" if sizes else "no tensor with a dimension"
         raise ValueError(f"cannot split a batch along dimension 0: it has {what}")
-    count = sizes.pop()
-    parts = min(steps, max(count, 1))
-    bounds = [part * (count // parts) + min(part, count % parts) for part in range(parts + 1)]
-    return [_part(batch, first, last, count) for first, last in itertools.pairwise(bounds)]
+    return sizes.pop()
 
 
 def _part(value: Any, first: int, last: int, count: int) -> Any:
