@@ -31,8 +31,7 @@ def spans(step: Step) -> list[Span]:
     """What happened in a step on its rank, by kind and start."""
     result = []
     if step.forward > step.first_forward:
-        micro = f"{step.micro_batches - 1} micro-batches" if step.micro_batches > 1 else "earlier forwards"
-        result.append(Span(COMPUTE, micro, 0, step.first_forward, step.forward))
+        result.append(Span(COMPUTE, _earlier(step.micro_batches - 1), 0, step.first_forward, step.forward))
     result.append(Span(COMPUTE, "forward", 0, step.forward, step.backward))
     result.append(Span(COMPUTE, "backward", 0, step.backward, step.computed))
     ranks_done = step.computed + step.waiting
@@ -42,6 +41,12 @@ def spans(step: Step) -> list[Span]:
     for index, (lane, bucket) in enumerate(lanes(step.buckets)):
         result.append(Span(REDUCTION, f"bucket {index}", lane, bucket.started, bucket.finished, bucket.bytes))
     return result
+
+
+def _earlier(micro_batches: int) -> str:
+    """What came before the last forward."""
+    plural = "" if micro_batches == 1 else "es"
+    return f"{micro_batches} micro-batch{plural}" if micro_batches else "earlier forwards"
 
 
 def lanes(buckets: Iterable[Bucket]) -> list[tuple[int, Bucket]]:
