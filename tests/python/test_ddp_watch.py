@@ -185,7 +185,7 @@ def test_windows_cover_every_byte_once() -> None:
         assert len(parts) <= most
         covered: dict[str, int] = {}
         for window in parts:
-            for name, (_, first, last) in zip(window.names, window.pieces, strict=True):
+            for name, (_, first, last) in zip(window.names, window.parts, strict=True):
                 assert covered.get(name, 0) == first
                 covered[name] = last
         assert covered == {name: each.nbytes for name, each in named}
@@ -304,7 +304,7 @@ def test_batch_hash() -> None:
     ]
     hashes = [batch_hash((each,), {}) for each in variants]
     assert len(set(hashes)) == len(hashes)
-    assert all(0 < each < 1 << 24 for each in hashes)
+    assert all(0 < each < 1 << 20 for each in hashes)
     assert hashes == [batch_hash((copy.deepcopy(each),), {}) for each in variants]
     assert batch_hash((), {"x": images}) == hashes[0]
     assert batch_hash((3, "text", None), {}) == 0

@@ -158,13 +158,30 @@ def leave_early(ddp: nn.Module, micro_batches: Iterator[Any], way: str) -> None:
         break
 
 
+def by_hand(rank: int, world_size: int) -> None:
+    """The loop that docs/ddp.md shows for those who want no wrapper."""
+    reference = make_model()
+    model = copy.deepcopy(reference)
+    group = shares(0, rank, world_size, [4, 4, 4])
+    for inputs, targets in group:
+        (nn.functional.mse_loss(model(inputs), targets) / len(group)).backward()
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad, op=dist.ReduceOp.SUM)
+        parameter.grad /= world_size
+    inputs, targets = batch(0, world_size)
+    nn.functional.mse_loss(reference(inputs), targets).backward()
+    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-6, atol=1e-6)
+
+
 def groups_and_leaving(rank: int, world_size: int, wrapper: str) -> None:
     groups_of_a_loader(rank, world_size, wrapper)
     leaving_the_loop(rank, world_size, wrapper)
+    by_hand(rank, world_size)
 
 
 @WRAPPED
-def test_groups_and_leaving_the_loop(wrapper: str) -> None:
+def test_groups_leaving_the_loop_and_by_hand(wrapper: str) -> None:
     run(groups_and_leaving, 2, wrapper)
 
 

@@ -22,6 +22,7 @@ class Options(Backend.Options):
     net_devices: str
     ucx_tls: str
     port_range: str
+    ddp_report: bool
     log_level: str
     timeout: timedelta
     group_name: str

@@ -17,7 +17,7 @@ SMALLEST_WINDOW = 64 << 10  # bytes
 class Window:
     """Parts of parameters that are hashed in one step."""
 
-    pieces: list[tuple[Tensor, int, int]] = field(default_factory=list)
+    parts: list[tuple[Tensor, int, int]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
 
 
@@ -35,7 +35,7 @@ def windows(parameters: Iterable[tuple[str, Tensor]], most: int) -> list[Window]
                 result.append(Window())
                 room = size
             last = min(tensor.nbytes, first + room)
-            result[-1].pieces.append((tensor, first, last))
+            result[-1].parts.append((tensor, first, last))
             result[-1].names.append(name)
             room -= _whole_words(last - first)
             first = last
@@ -94,7 +94,7 @@ class _Checksum:
     """A checksum that may still be computed on a GPU."""
 
     def __init__(self, window: Window) -> None:
-        total = hashes.checksum(window.pieces)
+        total = hashes.checksum(window.parts)
         self._event: torch.cuda.Event | None = None
         if total.is_cuda:
             pinned = torch.empty((), dtype=torch.int64, pin_memory=True)

@@ -1,6 +1,6 @@
-"""Hashes of 24 bits that ranks compare: of a batch, and of the parameters piece by piece.
+"""Hashes of 20 bits that ranks compare: of a batch, and of the parameters part by part.
 
-Both are for finding accidents: equal data hash equally, different data differ but for one time in 16 million.
+Both are for finding accidents: equal data hash equally, different data differ but for one time in a million.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ucxring.ddp import nested
 
+BITS = 20  # a step's last bucket has room for so many
 SAMPLES = 1024  # elements looked at in each tensor
 MOST_LEAVES = 16  # tensors and numbers looked at in each batch
 MOST_TEXT = 256  # characters
@@ -26,7 +27,7 @@ _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def batch_hash(args: Sequence[Any], kwargs: dict[str, Any]) -> int:
-    """A hash of what a forward is given, of 1 … 2^24 - 1; 0: there is no tensor in it.
+    """A hash of what a forward is given, of 1 … 2^20 - 1; 0: there is no tensor in it.
 
     At most `SAMPLES` elements of each tensor are read, whatever its size: some microseconds per tensor. Only where they
     are all equal, as with padding or one-hot data, the tensor is read as a whole.
@@ -39,7 +40,7 @@ def batch_hash(args: Sequence[Any], kwargs: dict[str, Any]) -> int:
             value = zlib.crc32(_tensor_bytes(leaf), value)
         elif isinstance(leaf, bool | int | float | str):
             value = zlib.crc32(repr(leaf)[:MOST_TEXT].encode(), value)
-    return (value & 0xFFFFFF or 1) if found else 0
+    return _short(value) if found else 0
 
 
 @torch.no_grad()
@@ -75,27 +76,32 @@ def _positions(count: int) -> Tensor:
 
 
 @torch.no_grad()
-def checksum(pieces: Sequence[tuple[Tensor, int, int]]) -> Tensor:
+def checksum(parts: Sequence[tuple[Tensor, int, int]]) -> Tensor:
     """A checksum of bytes first … last - 1 of each tensor, as an int64 scalar on the first one's device.
 
     Every bit counts. It is a sum of 64-bit words, which runs as fast as memory is read and in any order; bounds are
     multiples of 8 but for a tensor's end.
     """
-    device = pieces[0][0].device
+    device = parts[0][0].device
     total = torch.zeros((), dtype=torch.int64, device=device)
-    for tensor, first, last in pieces:
+    for tensor, first, last in parts:
         memory = _flat(tensor)[first:last]
         if memory.storage_offset() % 8 != 0:
             memory = memory.clone()
         words = memory.numel() // 8 * 8
-        piece = memory[:words].view(torch.int64).sum() + memory[words:].view(torch.int8).sum()
-        total = total * _MULTIPLIER + piece.to(device, non_blocking=True)
+        part = memory[:words].view(torch.int64).sum() + memory[words:].view(torch.int8).sum()
+        total = total * _MULTIPLIER + part.to(device, non_blocking=True)
     return total
 
 
 def folded(total: int) -> int:
-    """24 bits of a checksum, never 0."""
-    return (total * _MULTIPLIER >> 40) & 0xFFFFFF or 1
+    """20 bits of a checksum, never 0."""
+    return _short(total * _MULTIPLIER >> (64 - BITS))
+
+
+def _short(value: int) -> int:
+    """The lowest `BITS` bits, 1 instead of 0."""
+    return value & ((1 << BITS) - 1) or 1
 
 
 def _flat(tensor: Tensor) -> Tensor:

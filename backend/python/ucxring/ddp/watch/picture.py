@@ -30,7 +30,7 @@ def draw(path: str | Path, steps: Sequence[Step], number: int | None) -> None:
         raise ImportError("a picture needs Matplotlib: pip install 'ucxring[demo]'") from error
     step = chosen[-1]
     rows: dict[tuple[str, int], int] = {}
-    figure = Figure(figsize=(10, 3.2), layout="constrained")
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
     axes = figure.subplots()
     seen: set[str] = set()
     for span in spans(step):
@@ -45,7 +45,7 @@ def draw(path: str | Path, steps: Sequence[Step], number: int | None) -> None:
     axes.set_xlabel("milliseconds since the step's first forward began")
     axes.set_title(f"step {step.number} on rank {step.rank}: {step.bytes / 1e6:.2f} MB in {len(step.buckets)} buckets")
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=len(seen), frameon=False)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, dpi=120)
 
 

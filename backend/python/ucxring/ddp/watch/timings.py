@@ -95,7 +95,7 @@ class Step:
     @property
     def between(self) -> float:
         """Seconds of own work outside of forward and backward: data, optimizer, evaluation."""
-        return max(0.0, self.own - self.compute)
+        return self.own - self.compute
 
     @property
     def exposed(self) -> float:
@@ -107,7 +107,7 @@ class Step:
         """The part of `exposed` in which slower ranks still computed. Ranks end a step at nearly the same time."""
         if not self.ranks:
             return 0.0
-        return min(self.exposed, max(0.0, max(own for own, _, _ in self.ranks) - self.own))
+        return min(self.exposed, max(own for own, _, _ in self.ranks) - self.ranks[self.rank][0])
 
     @property
     def busy(self) -> float:
@@ -135,7 +135,8 @@ def make_step(
     """Keeps a copy of `timing`. `first_forward` None: unknown, the last forward's time is taken."""
     ranks = tuple((float(own), int(batch), int(parameters)) for own, batch, parameters in timing.ranks)
     first = timing.forward if first_forward is None else min(first_forward, timing.forward)
-    begin = previous.finished if previous is not None and previous.number + 1 == timing.step else first
+    follows = previous is not None and previous.number + 1 == timing.step
+    begin = min(previous.finished, first) if follows and previous is not None else first
     return Step(
         number=timing.step,
         first_forward=first,
@@ -147,5 +148,5 @@ def make_step(
         ranks=ranks,
         rank=rank,
         micro_batches=micro_batches,
-        own=ranks[rank][0] if ranks else timing.computed - begin,
+        own=timing.computed - begin,
     )
