@@ -347,7 +347,7 @@ def test_report() -> None:
     assert report.bus_bandwidth == pytest.approx(1.5 * 4000 / 0.012)
     assert [(each.rank, each.ratio) for each in report.ranks] == [(rank, 1.0) for rank in range(4)]
     text = str(report)
-    for part in ("rank 1 of 4", "exposed communication", "2.00 ms", "of 1.000 GB/s of the link", "bucket_cap_mb"):
+    for part in ("rank 1 of 4", "exposed communication", "2.00 ms", "of 1.000 GB/s of the link", "is hidden"):
         assert part in text, text
 
 
@@ -374,6 +374,17 @@ def test_report_repeats_warnings_and_may_be_empty() -> None:
     assert len(cluster.messages[0]) == 2
     advice = cluster.watches[0].report().advice
     assert [each.split(":")[0][:40] for each in advice] == [each.split(":")[0][:40] for each in cluster.messages[0]]
+
+
+@pytest.mark.parametrize(
+    ("link", "bucket_bytes", "advised"), [(1e6, 1000, True), (1e5, 1000, False), (1e12, 1 << 27, False)]
+)
+def test_advice_on_larger_buckets(link: float, bucket_bytes: int, advised: bool) -> None:
+    watch = Watch(nn.Linear(2, 2), 0, 2, link_bytes_per_second=link)
+    for step in range(10):
+        buckets = [Bucket(bucket_bytes, step + 0.90, step + 0.91)]
+        watch.steps_finished([Timing(step, step + 0.1, step + 0.2, step + 0.8, step + 0.91, buckets)])
+    assert ("bucket_cap_mb" in str(watch.report())) == advised
 
 
 def test_steps_without_a_table_of_ranks() -> None:

@@ -13,6 +13,7 @@ from ucxring.ddp.watch.timings import Step
 
 _WELL_USED = 0.5  # of the link's bandwidth
 _WELL_HIDDEN = 0.05  # of a step
+_SMALL_BUCKET = 8 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -134,19 +135,19 @@ def make_report(
 def advice(report: Report, limits: Limits) -> list[str]:
     """What the figures suggest, a sentence or two each."""
     lines = []
+    hidden = report.exposed < _WELL_HIDDEN * report.seconds
     slow = [each for each in report.ranks if is_straggler(each, limits)]
     if slow:
         lines.append(messages.straggler(slow))
     if report.exposed > limits.exposed * report.seconds:
         micro_batches = max(1, round(report.micro_batches))
         lines.append(messages.communication(report.seconds, report.exposed, micro_batches, limits.exposed))
-    elif report.exposed < _WELL_HIDDEN * report.seconds:
+    elif hidden:
         lines.append("communication is hidden behind backward: a faster network or smaller gradients gain nothing.")
-    if report.link_bandwidth and report.bus_bandwidth < _WELL_USED * report.link_bandwidth and not slow:
-        lines.append(
-            f"the link is used at {report.bus_bandwidth / report.link_bandwidth:.0%}: larger buckets (bucket_cap_mb) "
-            "use it better, unless ranks start a reduction at different times."
-        )
+    small = report.bytes < _SMALL_BUCKET * report.buckets
+    if report.link_bandwidth and report.bus_bandwidth < _WELL_USED * report.link_bandwidth and small and not hidden:
+        share = report.bus_bandwidth / report.link_bandwidth
+        lines.append(f"the link is used at {share:.0%}: fewer and larger buckets (bucket_cap_mb) may use it better.")
     return lines
 
 
