@@ -53,8 +53,8 @@ class MicroBatchPlanner:
     ) -> None:
         if memory_limit <= 0:
             raise ValueError(f"memory_limit must be positive, not {memory_limit}")
-        module = getattr(ddp, "module", ddp)
-        self._module: nn.Module = module if isinstance(module, nn.Module) else ddp
+        is_wrapper = hasattr(ddp, "no_sync") and isinstance(getattr(ddp, "module", None), nn.Module)
+        self._module: nn.Module = ddp.module if is_wrapper else ddp
         self._compute_loss, self._limit, self._group = compute_loss, memory_limit, group
         self.plan: Plan | None = None  # after the first `split`
 

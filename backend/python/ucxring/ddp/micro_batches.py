@@ -86,8 +86,8 @@ def accumulate(
     early, the last group is shorter and still a mean over what it has. All ranks must have equally many groups, not
     equally many micro-batches in them. To split one batch: ``ddp.accumulate(split(batch, 4))``.
 
-    A `break` or an exception leaves `ddp` as it was before; gradients then hold what was added up so far, so call
-    ``zero_grad``. When other ranks go on, they wait for this one.
+    A `break` or an exception leaves `ddp` as it was before (an iterator kept in a variable: once that is closed);
+    gradients then hold what was added up so far, so call ``zero_grad``. When other ranks go on, they wait for this one.
     """
     if isinstance(batches, Tensor | Mapping):
         kind = type(batches).__name__

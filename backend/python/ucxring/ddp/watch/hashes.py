@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ucxring.ddp import nested
 
@@ -26,8 +27,9 @@ _MULTIPLIER = 0x5851F42D4C957F2D  # odd; Knuth's MMIX generator
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
+@torch.no_grad()
 def batch_hash(args: Sequence[Any], kwargs: dict[str, Any]) -> int:
-    """A hash of what a forward is given, of 1 … 2^20 - 1; 0: there is no tensor in it.
+    """A hash of what a forward is given, of 1 … 2^20 - 1; 0: there is no tensor with elements to read in it.
 
     At most `SAMPLES` elements of each tensor are read, whatever its size: some microseconds per tensor. Only where they
     are all equal, as with padding or one-hot data, the tensor is read as a whole.
@@ -36,22 +38,33 @@ def batch_hash(args: Sequence[Any], kwargs: dict[str, Any]) -> int:
     value = 0
     for leaf in islice(nested.leaves((args, kwargs)), MOST_LEAVES):
         if isinstance(leaf, Tensor):
-            found = True
-            value = zlib.crc32(_tensor_bytes(leaf), value)
+            for tensor in _plain_tensors(leaf):
+                found = True
+                value = zlib.crc32(_sample(tensor), value)
         elif isinstance(leaf, bool | int | float | str):
             value = zlib.crc32(repr(leaf)[:MOST_TEXT].encode(), value)
     return _short(value) if found else 0
 
 
-@torch.no_grad()
-def _tensor_bytes(tensor: Tensor) -> bytes:
+def _plain_tensors(tensor: Tensor) -> list[Tensor]:
+    """The tensors that hold its data; none where they cannot be read, or lie on several ranks."""
+    tensor = tensor.detach()
+    if tensor.is_nested and tensor.layout == torch.jagged:
+        return [tensor.values(), tensor.offsets()]
+    if tensor.layout == torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    readable = tensor.layout == torch.strided and not tensor.is_nested and not tensor.is_quantized
+    if not readable or tensor.is_meta or tensor.numel() == 0 or is_traceable_wrapper_subclass(tensor):
+        return []
+    return [tensor]
+
+
+def _sample(tensor: Tensor) -> bytes:
     """Bytes that stand for a tensor: shape, type and a sample of elements."""
     head = f"{tuple(tensor.shape)}{tensor.dtype}".encode()
-    if tensor.layout != torch.strided or tensor.is_nested:
-        tensor = tensor.values() if tensor.is_nested else tensor.coalesce().values() if tensor.is_sparse else tensor
-    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_meta or tensor.numel() == 0:
+    if tensor.numel() == 0:
         return head
-    numbers = _as_integers(tensor.detach())
+    numbers = _as_integers(tensor)
     sample = torch.take(numbers, _positions(numbers.numel()).to(numbers.device)).cpu()
     content = ctypes.string_at(sample.data_ptr(), sample.numel() * sample.element_size())
     if numbers.numel() > SAMPLES and bool((sample == sample[0]).all()):
