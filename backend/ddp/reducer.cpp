@@ -321,10 +321,10 @@ void Reducer::start_complete_buckets() {
 
 void Reducer::start_bucket(std::size_t index) {
   Bucket& bucket = buckets_[index];
+  note_.seconds = now_seconds() - std::max(last_finished_, generation_ == 0 ? timing_.forward : 0.0);
   if (!bucket.sparse() && !exchange_.has_hook()) {
-    note_.seconds = now_seconds() - std::max(last_finished_, generation_ == 0 ? timing_.forward : 0.0);
-    bucket.write_trailer(incomplete_[index] || !failure_.empty(), note_, exchange_.rank(),
-                         exchange_.trailer_factor());
+    bucket.trailer().write(incomplete_[index] || !failure_.empty(), note_, exchange_.rank(),
+                           exchange_.trailer_factor());
   }
   flights_.emplace_back();  // also when the start throws: flights and buckets go by one index
   flights_.back() = exchange_.start(bucket, index, buckets_.size(), tensors_);
