@@ -9,12 +9,17 @@
 namespace ucxring::ddp {
 namespace {
 
-/// The layout that autograd gives a gradient: the parameter's where it is dense, else contiguous.
-at::Tensor view_like(const at::Tensor& flat, std::size_t offset, const at::Tensor& parameter) {
-  const auto start = static_cast<std::int64_t>(offset);
-  if (parameter.is_non_overlapping_and_dense())
-    return flat.as_strided(parameter.sizes(), parameter.strides(), flat.storage_offset() + start);
-  return flat.narrow(0, start, parameter.numel()).view(parameter.sizes());
+/// A place in `flat` in the layout that autograd gives a gradient: the parameter's where it is dense, else
+/// contiguous. Not a view in autograd's sense, so that `detach_` works on it, which LibTorch's optimizers
+/// call.
+at::Tensor place_like(const at::Tensor& flat, std::size_t offset, const at::Tensor& parameter) {
+  const at::Tensor contiguous =
+      at::empty_like(parameter, flat.options().device(at::kMeta), at::MemoryFormat::Contiguous);
+  const auto strides = parameter.is_non_overlapping_and_dense() ? parameter.strides() : contiguous.strides();
+  at::Tensor place = at::empty({0}, flat.options());
+  place.set_(flat.storage(), flat.storage_offset() + static_cast<std::int64_t>(offset), parameter.sizes(),
+             strides);
+  return place;
 }
 
 }  // namespace
@@ -51,7 +56,7 @@ Bucket::Bucket(std::vector<std::size_t> members, std::span<const at::Tensor> par
   flat_ = storage_.narrow(0, 0, length);
   if (complex) flat_ = at::view_as_complex(flat_.view({-1, 2}));
   for (std::size_t member = 0; member < members_.size(); ++member)
-    views_.push_back(view_like(flat_, offsets_[member], parameters[members_[member]]));
+    views_.push_back(place_like(flat_, offsets_[member], parameters[members_[member]]));
 }
 
 bool Bucket::holds(const at::Tensor& gradient, std::size_t member) const {

@@ -11,7 +11,8 @@
 
 namespace ucxring::ddp {
 
-DistributedSampler::DistributedSampler(std::size_t size, int rank, int world_size, const Options& options)
+DistributedSampler::DistributedSampler(std::size_t size, int rank, int world_size,
+                                       const SamplerOptions& options)
     : total_(size),
       rank_(static_cast<std::size_t>(rank)),
       world_size_(static_cast<std::size_t>(world_size)),

@@ -10,6 +10,12 @@
 
 namespace ucxring::ddp {
 
+struct SamplerOptions {
+  bool shuffle = true;
+  std::uint64_t seed = 0;
+  bool drop_last = false;
+};
+
 /// Shares out `size` samples among ranks, equally many to each, another order in every epoch: the same
 /// choice, index for index, as Python's torch.utils.data.DistributedSampler. What cannot be shared out evenly
 /// is made up by samples that two ranks see (or left out, with `drop_last`). Call `set_epoch` before each
@@ -17,14 +23,8 @@ namespace ucxring::ddp {
 /// thread-safe.
 class DistributedSampler final : public torch::data::samplers::Sampler<> {
  public:
-  struct Options {
-    bool shuffle = true;
-    std::uint64_t seed = 0;
-    bool drop_last = false;
-  };
-
   /// Throws ValueError unless 0 <= rank < world_size and there are samples.
-  DistributedSampler(std::size_t size, int rank, int world_size, const Options& options = Options());
+  DistributedSampler(std::size_t size, int rank, int world_size, const SamplerOptions& options = {});
 
   void set_epoch(std::uint64_t epoch);
   /// Samples of this rank in an epoch.
@@ -43,7 +43,7 @@ class DistributedSampler final : public torch::data::samplers::Sampler<> {
   std::size_t total_;
   std::size_t rank_;
   std::size_t world_size_;
-  Options options_;
+  SamplerOptions options_;
   std::uint64_t epoch_ = 0;
   std::vector<std::size_t> indices_;
   std::size_t next_ = 0;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -116,23 +115,3 @@ def test_picture(tmp_path: Path, suffix: str) -> None:
     assert path.read_bytes() != content
     with pytest.raises(ValueError, match=r"step 1 has not been recorded; kept are 2 … 11"):
         watch.picture(path, step=1)
-
-
-PROGRAM = """
-import sys
-from torch import nn
-sys.path[:0] = {path!r}
-from ddp_cluster import Timing
-from ucxring.ddp.watch import Watch
-reporting, other_rank, without_steps = (Watch(nn.Linear(2, 2), rank, 2, report_at_exit=True) for rank in (0, 1, 0))
-for watch in (reporting, other_rank):
-    watch.steps_finished([Timing(0, 0.0, 0.1, 0.2, 0.3)])
-print("the end")
-"""
-
-
-def test_report_at_exit() -> None:
-    program = PROGRAM.format(path=sys.path)
-    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert output.startswith("the end")
-    assert output.count("ucxring DDP, rank") == output.count("ucxring DDP, rank 0 of 2") == 1

@@ -37,7 +37,7 @@ TEST(BucketPlan, SparseGradientsAreAlone) {
 TEST(BucketPlan, NothingGivesNothing) { EXPECT_TRUE(plan_in_reverse({}, {}).empty()); }
 
 std::vector<std::size_t> chosen(std::size_t size, int rank, int world_size, std::uint64_t epoch,
-                                const DistributedSampler::Options& options) {
+                                const SamplerOptions& options) {
   DistributedSampler sampler(size, rank, world_size, options);
   sampler.set_epoch(epoch);
   return sampler.indices();

@@ -19,6 +19,7 @@ from ucxring.ddp.join import Attendance, DdpJoinHook, take_attendance
 from ucxring.ddp.micro_batches import MicroBatch, accumulate
 from ucxring.ddp.nested import map_tensors, sample_count, tensors
 from ucxring.ddp.watch import Report, Watch
+from ucxring.ddp.watch.at_exit import report_at_exit
 
 _FIRST_BUCKET_BYTES = 1 << 20
 _DEFAULT_BUCKET_CAP_MB = 25.0
@@ -133,8 +134,9 @@ class DistributedDataParallel(nn.Module, Joinable):
             dist.get_world_size(self.process_group),
             ignored=self._ignored,
             link_bytes_per_second=_link_bytes_per_second(self.process_group, self.device),
-            report_at_exit=_C.Options().ddp_report,
         )
+        if _C.Options().ddp_report and dist.get_rank(self.process_group) == 0:
+            report_at_exit(self)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The module's forward; the backward of what it returns averages gradients, unless in `no_sync`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -62,7 +61,7 @@ class Watch:
     concerns all ranks, each rank of what it does itself; each kind once. With `world_size` 1 nothing is hashed.
 
     `ignored` are names of parameters that may differ between ranks, `link_bytes_per_second` what the link can carry
-    (None: unknown). With `report_at_exit` rank 0 prints the report when the program ends. `warn` gets the messages.
+    (None: unknown). `warn` gets the messages.
     `expects_equal_parameters` may be set to False for methods that let replicas differ for a while, as local SGD does;
     on all ranks.
     """
@@ -77,7 +76,6 @@ class Watch:
         ignored: Collection[str] = (),
         is_synchronised: Callable[[nn.Module], bool] = is_sync_batch_norm,
         link_bytes_per_second: float | None = None,
-        report_at_exit: bool = False,
         clock: Callable[[], float] = time.perf_counter,
         warn: Callable[[str], None] = warn,
     ) -> None:
@@ -97,8 +95,6 @@ class Watch:
             names = checks.unsynchronised_batch_norms(module, is_synchronised)
             if names:
                 self._warner.give("batch norm", messages.batch_norm(names))
-        if report_at_exit and rank == 0:
-            atexit.register(self.history.print_report)
 
     def _global_checks(self) -> list[checks.Check]:
         return [
