@@ -70,7 +70,7 @@ void Reducer::build_buckets(std::span<const std::size_t> order) {
   for (const Parameter& parameter : parameters_)
     shapes.push_back({parameter.tensor.nbytes(), kind_of(parameter.tensor), parameter.sparse});
   const auto plan = plan_buckets(shapes, order, options_.limits);
-  if (rebuilt_ && plan == buckets()) return;
+  if (rebuilt_ && plan == members_of_buckets()) return;
   buckets_.clear();
   if (alone()) return;
   for (std::size_t index = 0; index < plan.size(); ++index) {
@@ -151,6 +151,11 @@ std::uint64_t Reducer::steps() const {
 }
 
 std::vector<std::vector<std::size_t>> Reducer::buckets() const {
+  const std::lock_guard lock(mutex_);
+  return members_of_buckets();
+}
+
+std::vector<std::vector<std::size_t>> Reducer::members_of_buckets() const {
   std::vector<std::vector<std::size_t>> members;
   for (const Bucket& bucket : buckets_) members.push_back(bucket.members());
   return members;

@@ -92,6 +92,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
           c10::intrusive_ptr<c10d::ProcessGroup> group, const ReducerOptions& options);
   void watch_gradients();
 
+  [[nodiscard]] std::vector<std::vector<std::size_t>> members_of_buckets() const;
   void build_buckets(std::span<const std::size_t> order);
   void rebuild_buckets();
   void move_gradients_into_buckets();

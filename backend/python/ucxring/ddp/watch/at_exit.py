@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def report_at_exit(ddp: DistributedDataParallel) -> None:
-    """Prints the report of `ddp` when the program ends, also when the wrapper is gone by then; its model is not kept."""
+    """Prints the report of `ddp` when the program ends, also when the wrapper is gone by then. Keeps no model."""
     history = ddp.watch.history
     reference = weakref.ref(ddp)
     weakref.finalize(ddp, _collect, ddp.watch, ddp.reducer).atexit = False
