@@ -6,6 +6,7 @@ They come from the docstrings of the library's source files, which every Python 
 from __future__ import annotations
 
 import ast
+import functools
 import random
 import re
 import sysconfig
@@ -64,6 +65,7 @@ def about(module: str) -> list[str]:
     return sorted({each for file in files for text in docstrings(file) for each in sentences(text)})
 
 
+@functools.cache
 def load(seed: int) -> tuple[Sentences, Sentences]:
     """Training and test sentences, split at random by `seed`; the same in every process."""
     generator = random.Random(seed)

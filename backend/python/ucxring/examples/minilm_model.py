@@ -71,6 +71,8 @@ class Encoder(nn.Module):
         self.segments = nn.Embedding(2, shape.width)
         self.norm = nn.LayerNorm(shape.width, eps=1e-12)
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        for table in (self.words, self.positions, self.segments):
+            nn.init.normal_(table.weight, std=0.02)  # as BERT begins
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Vectors (batch, width) of the sentences in `tokens` (batch, tokens), which are padded with 0."""
