@@ -13,6 +13,7 @@ import argparse
 import itertools
 import json
 import statistics
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -192,6 +193,9 @@ def parse(arguments: list[str] | None) -> tuple[Settings, Path | None]:
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; returns the exit code."""
     settings, output = parse(arguments)
+    if problem := minilm_model.missing():
+        print(problem, file=sys.stderr)
+        return 1
     with common.group(settings.backend):
         result = run(settings)
         if dist.get_rank() == 0:

@@ -177,6 +177,9 @@ def start_in_namespaces(values: argparse.Namespace, arguments: list[str]) -> int
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; returns the exit code."""
     values = parse(arguments)
+    if problem := minilm_model.missing():
+        print(problem, file=sys.stderr)
+        return 1
     if values.namespaces and "RANK" not in os.environ:
         return start_in_namespaces(values, sys.argv[1:] if arguments is None else arguments)
     with common.group("ucxring"):

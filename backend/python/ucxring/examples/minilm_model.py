@@ -98,11 +98,16 @@ class Classifier(nn.Module):
         return scores
 
 
+def missing() -> str | None:
+    """What to tell somebody who has not installed the package; None when it is there."""
+    return None if importlib.util.find_spec(PACKAGE) else f"the pretrained MiniLM is not installed: {INSTALL}"
+
+
 def folder() -> Path:
     """Where the package's files are. Raises `ModuleNotFoundError` when it is not installed."""
     found = importlib.util.find_spec(PACKAGE)
     if found is None or found.origin is None:
-        raise ModuleNotFoundError(f"the pretrained MiniLM is not installed: {INSTALL}", name=PACKAGE)
+        raise ModuleNotFoundError(missing(), name=PACKAGE)
     return Path(found.origin).parent / "model"
 
 
