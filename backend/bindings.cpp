@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/ddp/bindings.hpp"
 #include "backend/interrupt.hpp"
 #include "backend/live_groups.hpp"
 #include "backend/options.hpp"
@@ -171,6 +172,7 @@ PYBIND11_MODULE(_C, module) {
   py::module_::import("torch._C._distributed_c10d");
   ucxring::define_options(module);
   ucxring::define_group(module);
+  ucxring::ddp::define_ddp(module);
   module.def("empty", torch::wrap_pybind_function(&ucxring::empty_registered), py::arg("size"),
              py::arg("dtype"));
   module.def("settings", &ucxring::settings_table);

@@ -42,6 +42,7 @@ std::exception_ptr to_torch_exception(const Status& status, std::string_view con
 
 void throw_value_error(const std::string& message) { raise<c10::ValueError>(message); }
 void throw_type_error(const std::string& message) { raise<c10::TypeError>(message); }
+void throw_runtime_error(const std::string& message) { raise<c10::Error>(message); }
 void throw_backend_error(const std::string& message) { raise<c10::DistBackendError>(message); }
 
 void throw_out_of_memory(const std::string& message) { raise<c10::OutOfMemoryError>(message); }

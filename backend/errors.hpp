@@ -19,6 +19,8 @@ namespace ucxring {
 [[noreturn]] void throw_value_error(const std::string& message);
 /// Throws torch's TypeError with `message`.
 [[noreturn]] void throw_type_error(const std::string& message);
+/// Throws RuntimeError with `message`.
+[[noreturn]] void throw_runtime_error(const std::string& message);
 /// Throws torch.distributed.DistBackendError with `message`.
 [[noreturn]] void throw_backend_error(const std::string& message);
 /// Throws torch.OutOfMemoryError with `message`.

@@ -1,11 +1,10 @@
-// The thread that completes the futures of one group.
+// The threads that complete the futures of one group.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <cstddef>
 #include <memory>
-#include <mutex>
-#include <thread>
 
 namespace ucxring {
 
@@ -13,8 +12,9 @@ class WorkUcxring;
 
 /// Waits for works, completes their futures and tells the group's hook: collectives oldest first, sends and
 /// receives when they are done. The thread starts with the first work.
-/// Callbacks of the futures run on it with no lock held, so they may call collectives and wait for them.
-/// Thread-safe.
+/// Callbacks of the futures run on it with no lock held, one after the other, so they may call collectives
+/// and wait for them, for their futures, too: while a callback waits for a future that it asked for itself, a
+/// second thread completes that one. Thread-safe.
 class FutureThread {
  public:
   FutureThread();
@@ -38,10 +38,10 @@ class FutureThread {
  private:
   struct State;
   static void run(const std::shared_ptr<State>& state);
+  static void stand_by(const std::shared_ptr<State>& state, std::size_t level);
+  void ensure_level(std::size_t level);
 
   std::shared_ptr<State> state_;
-  std::mutex thread_mutex_;
-  std::thread thread_;
 };
 
 }  // namespace ucxring

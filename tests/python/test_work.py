@@ -223,3 +223,23 @@ def overlapping_groups(rank: int, world_size: int) -> None:
 
 def test_overlapping_groups() -> None:
     run(overlapping_groups, 4)
+
+
+def callbacks_that_wait_for_futures(rank: int, world_size: int) -> None:
+    """A callback may wait for the future of an operation that it starts, and so may a callback of that one."""
+
+    def start(value: float) -> torch.futures.Future:
+        return dist.all_reduce(torch.tensor([value]), async_op=True).get_future()
+
+    def inner(done: torch.futures.Future) -> float:
+        return float(done.value()[0]) + float(start(10.0).wait()[0])
+
+    def outer(done: torch.futures.Future) -> float:
+        return float(done.value()[0]) + float(start(100.0).then(inner).wait())
+
+    for _ in range(5):
+        assert start(1.0).then(outer).wait() == 111.0 * world_size
+
+
+def test_callbacks_that_wait_for_futures() -> None:
+    run(callbacks_that_wait_for_futures, 2)

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from ucxring._C import Options, ProcessGroupUcxring
     from ucxring._memory import empty
     from ucxring._settings import Setting, settings
+    from ucxring.ddp import DistributedDataParallel
 
 __version__ = _build_info.VERSION
-__all__ = ["Options", "ProcessGroupUcxring", "Setting", "__version__", "empty", "settings"]
+__all__ = ["DistributedDataParallel", "Options", "ProcessGroupUcxring", "Setting", "__version__", "empty", "settings"]
 
 # Where they live; loaded on first use, so that registering stays cheap for programs that use another backend.
 _HOMES = {
+    "DistributedDataParallel": "ddp",
     "Options": "_C",
     "ProcessGroupUcxring": "_C",
     "Setting": "_settings",
