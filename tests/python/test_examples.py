@@ -26,7 +26,7 @@ def model_folder() -> Path:
 
 
 def train_gpt(_rank: int, _world_size: int, wrappers: list[str]) -> list[char_gpt.Result]:
-    return [char_gpt.run(char_gpt.Settings(wrapper=each, steps=STEPS, batch=8)) for each in wrappers]
+    return [char_gpt.run(char_gpt.Settings(wrapper=each, steps=STEPS, batch=8, write=20)) for each in wrappers]
 
 
 def test_char_gpt_trains_on_two_ranks_as_on_one() -> None:
@@ -39,12 +39,12 @@ def test_char_gpt_trains_on_two_ranks_as_on_one() -> None:
     assert together.step_losses == pytest.approx(alone.step_losses, abs=1e-4)
     assert together.step_losses == pytest.approx(torchs.step_losses, abs=1e-4)
     assert together.loss_after < together.loss_before - 0.5
-    assert len(together.sample) == 300
+    assert len(together.sample) == 20
 
 
 def test_char_gpt_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "result.json"
-    assert char_gpt.main(["--steps=2", "--batch=4", "--backend=gloo", f"--output={file}"]) == 0
+    assert char_gpt.main(["--steps=2", "--batch=4", "--write=20", "--backend=gloo", f"--output={file}"]) == 0
     shown = capsys.readouterr().out
     assert "char GPT: step 2/2 loss" in shown
     assert "characters/s" in shown
@@ -141,7 +141,7 @@ def test_sentences_are_apart() -> None:
 def compare(rank: int, _world_size: int, file: Path) -> int:
     torch.manual_seed(rank)
     network = minilm_model.Classifier(minilm_model.Encoder(SMALL), len(minilm_data.SUBJECTS))
-    systems = "ucxring/ucxring,torch/ucxring,torch/gloo,ucxring/gloo/bf16"
+    systems = "ucxring/ucxring,torch/ucxring,torch-view/gloo,ucxring/gloo/bf16"
     words = [f"--systems={systems}", "--rounds=2", "--batch=8", f"--output={file}"]
     return minilm_compare.run(minilm_compare.parse(words), network)
 
@@ -150,13 +150,14 @@ def test_comparison(model_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     assert harness.run(compare, 2, file) == [0, 0]
     result = json.loads(file.read_text())
-    assert list(result["rows"]) == ["ucxring/ucxring", "torch/ucxring", "torch/gloo", "ucxring/gloo/bf16"]
+    assert list(result["rows"]) == ["ucxring/ucxring", "torch/ucxring", "torch-view/gloo", "ucxring/gloo/bf16"]
     own, torchs = result["rows"]["ucxring/ucxring"], result["rows"]["torch/ucxring"]
-    assert own["step"] > own["compute"] > 0
+    assert own["step"] > 0
+    assert own["compute"] > 0
     assert own["own_reducing"] > 0
     assert torchs["own_reducing"] == 0
     assert torchs["after_last_gradient"] > 0
-    assert set(result["ratios"]["torch/gloo"]) >= {"exposed", "after_last_gradient", "step"}
+    assert set(result["ratios"]["torch-view/gloo"]) >= {"exposed", "after_last_gradient", "step"}
 
 
 @pytest.mark.parametrize("text", ["torch", "other/gloo", "torch/gloo/zip", "torch/gloo/bf16/x"])

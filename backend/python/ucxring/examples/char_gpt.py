@@ -41,6 +41,7 @@ class Settings:
     micro_batches: int = 2  # so many on each rank in a step
     learning_rate: float = 4e-3
     seed: int = 0
+    write: int = 300  # characters of text in the end
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,8 @@ def run(settings: Settings) -> Result:
     start = time.perf_counter()
     losses = train(model, micro_batches(text, shape, settings), settings, characters)
     seconds = time.perf_counter() - start
-    sample = network.write(text.validation[: shape.context], 300, torch.Generator().manual_seed(settings.seed))
+    generator = torch.Generator().manual_seed(settings.seed)
+    sample = network.write(text.validation[: shape.context], settings.write, generator)
     return Result(
         world_size=dist.get_world_size(),
         seconds=seconds,
@@ -152,6 +154,7 @@ def parse(arguments: list[str] | None) -> tuple[Settings, Path | None]:
     parser.add_argument("--micro-batches", type=at_least(1), default=defaults.micro_batches, metavar="K")
     parser.add_argument("--learning-rate", type=float, default=defaults.learning_rate)
     parser.add_argument("--seed", type=int, default=defaults.seed)
+    parser.add_argument("--write", type=at_least(1), default=defaults.write, metavar="N", help="characters in the end")
     parser.add_argument("--output", type=Path, help="write the result to this JSON file")
     values = vars(parser.parse_args(arguments))
     output = values.pop("output")

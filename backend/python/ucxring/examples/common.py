@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel as TorchDistributedDataPar
 
 from ucxring.ddp import DistributedDataParallel
 
-WRAPPERS = ("ucxring", "torch")
+WRAPPERS = ("ucxring", "torch", "torch-view")  # the last is torch's with gradient_as_bucket_view
 
 
 @contextlib.contextmanager
@@ -54,9 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser, backend: str, wrapper: str) -
 
 def wrap(module: nn.Module, wrapper: str, process_group: dist.ProcessGroup | None = None) -> nn.Module:
     """The module in a `DistributedDataParallel`, that of ucxring or that of torch; None is the default group."""
-    if wrapper == "torch":
-        return TorchDistributedDataParallel(module, process_group=process_group)
-    return DistributedDataParallel(module, process_group=process_group)
+    if wrapper == "ucxring":
+        return DistributedDataParallel(module, process_group=process_group)
+    view = wrapper == "torch-view"
+    return TorchDistributedDataParallel(module, process_group=process_group, gradient_as_bucket_view=view)
 
 
 def global_mean(values: Tensor) -> Tensor:
