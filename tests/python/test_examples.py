@@ -14,6 +14,7 @@ from ucxring.examples import char_gpt, compared_system, minilm, minilm_compare, 
 from ucxring.examples.word_pieces import WordPieces
 
 STEPS = 12
+WATCHDOG_S = 200.0  # on a machine with much else to do
 SMALL = minilm_model.Shape(width=64, inner=128, layers=1, heads=2)
 
 
@@ -30,8 +31,8 @@ def train_gpt(_rank: int, _world_size: int, wrappers: list[str]) -> list[char_gp
 
 
 def test_char_gpt_trains_on_two_ranks_as_on_one() -> None:
-    (together, torchs), (other, _) = harness.run(train_gpt, 2, ["ucxring", "torch"])
-    ((alone,),) = harness.run(train_gpt, 1, ["ucxring"])
+    (together, torchs), (other, _) = harness.run(train_gpt, 2, ["ucxring", "torch"], watchdog_s=WATCHDOG_S)
+    ((alone,),) = harness.run(train_gpt, 1, ["ucxring"], watchdog_s=WATCHDOG_S)
     assert len(set(together.parameter_hashes)) == 1
     assert together.parameter_hashes == other.parameter_hashes
     assert together.step_losses == other.step_losses
@@ -59,8 +60,8 @@ def test_a_batch_that_does_not_split(module: Any, capsys: pytest.CaptureFixture[
 
 
 TRAININGS = {
-    "ucxring": minilm.Settings(steps=40, batch=64, learning_rate=2e-2),
-    "torch": minilm.Settings(wrapper="torch", steps=40, batch=64, learning_rate=2e-2),
+    "ucxring": minilm.Settings(steps=30, batch=64, learning_rate=2e-2),
+    "torch": minilm.Settings(wrapper="torch", steps=30, batch=64, learning_rate=2e-2),
     "whole": minilm.Settings(hook="none", steps=3, batch=16, micro_batches=1),
     "split": minilm.Settings(hook="none", steps=3, batch=16, micro_batches=4),
     "narrow": minilm.Settings(hook="bf16", steps=3, batch=16),
@@ -78,11 +79,11 @@ def fine_tune(_rank: int, _world_size: int) -> dict[str, minilm.Result]:
 @pytest.fixture(scope="module")
 def trainings(model_folder: Path) -> list[dict[str, minilm.Result]]:
     """Of both ranks. The encoder is small and knows nothing: the pretrained one takes more time than a test has."""
-    found: list[dict[str, minilm.Result]] = harness.run(fine_tune, 2)
+    found: list[dict[str, minilm.Result]] = harness.run(fine_tune, 2, watchdog_s=WATCHDOG_S)
     return found
 
 
-@pytest.mark.parametrize("wrapper", ["ucxring", "torch"])
+@pytest.mark.parametrize("wrapper", ["ucxring", "torch"], watchdog_s=WATCHDOG_S)
 def test_fine_tuning_learns(wrapper: str, trainings: list[dict[str, minilm.Result]]) -> None:
     first, second = (results[wrapper] for results in trainings)
     assert len(set(first.parameter_hashes)) == 1
@@ -148,7 +149,7 @@ def compare(rank: int, _world_size: int, file: Path) -> int:
 
 def test_comparison(model_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "result.json"
-    assert harness.run(compare, 2, file) == [0, 0]
+    assert harness.run(compare, 2, file, watchdog_s=WATCHDOG_S) == [0, 0]
     result = json.loads(file.read_text())
     assert list(result["rows"]) == ["ucxring/ucxring", "torch/ucxring", "torch-view/gloo", "ucxring/gloo/bf16"]
     own, torchs = result["rows"]["ucxring/ucxring"], result["rows"]["torch/ucxring"]

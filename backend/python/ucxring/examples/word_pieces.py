@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,17 +13,20 @@ from torch import Tensor
 LONGEST_WORD = 100  # characters; a longer word is unknown
 
 
+@functools.cache
 def _is_control(character: str) -> bool:
     """What stands for no character: control and format codes, private use, the mark of a failed decoding."""
     kind = unicodedata.category(character)
     return (kind in ("Cc", "Cf", "Co") and character not in "\t\n\r") or character == "\ufffd"
 
 
+@functools.cache
 def _is_punctuation(character: str) -> bool:
     """Punctuation of Unicode, and all of ASCII that is neither letter, digit nor space (`$` and `+`, too)."""
     return unicodedata.category(character).startswith("P") or ("!" <= character <= "~" and not character.isalnum())
 
 
+@functools.cache
 def _is_ideograph(character: str) -> bool:
     """Chinese characters stand for themselves."""
     return unicodedata.name(character, "").startswith("CJK ") and unicodedata.category(character) == "Lo"
