@@ -83,7 +83,7 @@ def trainings(model_folder: Path) -> list[dict[str, minilm.Result]]:
     return found
 
 
-@pytest.mark.parametrize("wrapper", ["ucxring", "torch"], watchdog_s=WATCHDOG_S)
+@pytest.mark.parametrize("wrapper", ["ucxring", "torch"])
 def test_fine_tuning_learns(wrapper: str, trainings: list[dict[str, minilm.Result]]) -> None:
     first, second = (results[wrapper] for results in trainings)
     assert len(set(first.parameter_hashes)) == 1
