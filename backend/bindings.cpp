@@ -155,6 +155,7 @@ void define_group(py::module_& module) {
            py::arg("size"), py::arg("options"))
       .def_property_readonly("options", &Group::options)
       .def_property_readonly("transport", &Group::transport_name)
+      .def_property_readonly("link_bytes_per_second", &Group::link_bytes_per_second)
       .def("get_error", torch::wrap_pybind_function_no_gil(&Group::getError))
       // What torch calls on ranks that are in no part when a group is split: nothing to do here.
       .def(

@@ -46,6 +46,10 @@ class ProcessGroupUcxring final : public c10d::Backend {
   /// A copy: torch changes what it gets when it makes a group of some of the ranks.
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override;
   [[nodiscard]] const c10::intrusive_ptr<OptionsUcxring>& options() const noexcept { return options_; }
+  /// As `Communicator::link_bytes_per_second`.
+  [[nodiscard]] double link_bytes_per_second() const noexcept {
+    return communicator_->link_bytes_per_second();
+  }
   /// "ucx", …
   [[nodiscard]] std::string transport_name() const { return std::string(communicator_->transport_name()); }
 

@@ -9,7 +9,10 @@ target_compile_options(ucxring_warnings INTERFACE -Wall -Wextra -Wconversion -Ws
 
 find_program(UCXRING_CCACHE ccache)
 if(UCXRING_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${UCXRING_CCACHE}" CACHE STRING "Command put before the compiler")
+  # Objects do not depend on where the tree and the build lie, so that builds with equal flags share them.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_BASEDIR=${PROJECT_SOURCE_DIR};CCACHE_NOHASHDIR=1;${UCXRING_CCACHE}"
+      CACHE STRING "Command put before the compiler")
 endif()
 
 if(UCXRING_SANITIZE)

@@ -1,5 +1,5 @@
-# Finds the torch that UCXRING_PYTHON imports and makes the imported target `ucxring_torch` (its C++ and its Python
-# library, and the pybind11 that it ships).
+# Finds the torch that UCXRING_PYTHON imports and makes the imported targets `ucxring_torch` (its C++ library) and
+# `ucxring_torch_python` (its Python library, too, and the pybind11 that it ships).
 #
 # torch's own find_package(Torch) is not used: for a CUDA build it demands the whole CUDA toolkit even from a program
 # with no device code, and CMake < 3.31 cannot satisfy it with CUDA 13. The libraries by path work for every build.
@@ -28,7 +28,7 @@ set(Python_EXECUTABLE "${UCXRING_PYTHON}")
 find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
 
 set(torch_libraries)
-foreach(name IN ITEMS torch_python torch torch_cpu c10 torch_cuda c10_cuda)
+foreach(name IN ITEMS torch torch_cpu c10 torch_cuda c10_cuda)
   if(EXISTS "${UCXRING_TORCH_ROOT}/lib/lib${name}.so")
     list(APPEND torch_libraries "${UCXRING_TORCH_ROOT}/lib/lib${name}.so")
   endif()
@@ -37,4 +37,8 @@ endforeach()
 add_library(ucxring_torch INTERFACE IMPORTED GLOBAL)
 target_include_directories(ucxring_torch SYSTEM INTERFACE ${torch_includes})
 target_compile_definitions(ucxring_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO USE_RPC USE_TENSORPIPE)
-target_link_libraries(ucxring_torch INTERFACE ${torch_libraries} Python::Module)
+target_link_libraries(ucxring_torch INTERFACE ${torch_libraries})
+
+add_library(ucxring_torch_python INTERFACE IMPORTED GLOBAL)
+target_link_libraries(ucxring_torch_python INTERFACE
+  "${UCXRING_TORCH_ROOT}/lib/libtorch_python.so" ucxring_torch Python::Module)

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "collectives/arguments.hpp"
 #include "collectives/group.hpp"
@@ -35,6 +37,15 @@ std::size_t Operation::received_bytes() const noexcept {
   return state_ && state_->done() ? state_->received_bytes() : 0;
 }
 
+namespace {
+
+const LinkParameters& slowest_link(const std::vector<int>& hosts, const CostParameters& parameters) {
+  const bool one_host = std::all_of(hosts.begin(), hosts.end(), [](int host) { return host == 0; });
+  return one_host ? parameters.near : parameters.far;
+}
+
+}  // namespace
+
 std::unique_ptr<Communicator> Communicator::create(const std::shared_ptr<Store>& store, Rank rank,
                                                    int world_size, const Options& options) {
   log::configure(options.config.log_level, rank.value, world_size);
@@ -55,7 +66,9 @@ std::unique_ptr<Communicator> Communicator::create(const std::shared_ptr<Store>&
 }
 
 Communicator::Communicator(std::unique_ptr<Transport> transport, Engine& engine, const Options& options)
-    : group_(std::make_shared<Group>(std::move(transport), engine, options)) {}
+    : link_bytes_per_second_(slowest_link(transport->hosts(), options.parameters).bytes_per_second()) {
+  group_ = std::make_shared<Group>(std::move(transport), engine, options);
+}
 
 Communicator::~Communicator() { group_->shutdown(); }
 

@@ -98,6 +98,9 @@ class Communicator {
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] int world_size() const noexcept;
   [[nodiscard]] std::string_view transport_name() const noexcept;
+  /// What the slowest links of the group carry in one direction, in bytes per second, as measured when the
+  /// group was made (or assumed where the probe is off); 0 when that is not known.
+  [[nodiscard]] double link_bytes_per_second() const noexcept { return link_bytes_per_second_; }
   /// Sequence number of the newest operation, 0 before the first.
   [[nodiscard]] std::uint64_t sequence() const noexcept;
   /// Ok, or why the group is dead.
@@ -188,6 +191,7 @@ class Communicator {
 
   std::shared_ptr<const void> kept_;  // what the transport of `group_` may still refer to
   std::shared_ptr<Group> group_;
+  double link_bytes_per_second_;
 };
 
 template <>

@@ -9,6 +9,14 @@
 #include "transport/base/error.hpp"
 
 namespace ucxring {
+
+double LinkParameters::bytes_per_second() const noexcept {
+  std::int64_t slowest = 0;
+  for (const std::int64_t rate : {send_bytes_per_us, receive_bytes_per_us, wire_bytes_per_us}) {
+    if (rate > 0 && (slowest == 0 || rate < slowest)) slowest = rate;
+  }
+  return static_cast<double>(slowest) * 1e6;
+}
 namespace {
 
 constexpr std::string_view kFormat = "costs1";  // to be changed together with the list of fields

@@ -16,6 +16,9 @@ struct LinkParameters {
   std::int64_t receive_bytes_per_us = 0;  ///< rate at which the receiver's core moves bytes
   std::int64_t wire_bytes_per_us = 0;     ///< rate of a host's network interface, in each direction
   friend bool operator==(const LinkParameters&, const LinkParameters&) = default;
+
+  /// Bytes per second that one direction carries: the slowest of the rates; 0 when nothing is known of them.
+  [[nodiscard]] double bytes_per_second() const noexcept;
 };
 
 /// All parameters. The defaults are those of common machines: two ranks of one host that share a cache, and

@@ -92,7 +92,7 @@ void define_ddp(py::module_& module) {
       .def("register_comm_hook", torch::wrap_pybind_function(&register_python_hook), py::arg("state"),
            py::arg("hook"), py::arg("chains"))
       .def_property_readonly("steps", torch::wrap_pybind_function_no_gil(&Reducer::steps))
-      .def_property_readonly("buckets", &Reducer::buckets)
+      .def_property_readonly("buckets", torch::wrap_pybind_function_no_gil(&Reducer::buckets))
       .def_property_readonly("bucket_bytes", torch::wrap_pybind_function_no_gil(&Reducer::bucket_bytes));
   module.def("check_same_structure",
              torch::wrap_pybind_function_no_gil(

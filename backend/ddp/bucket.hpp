@@ -9,15 +9,14 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
-#include "backend/ddp/timings.hpp"
+#include "backend/ddp/trailer.hpp"
 
 namespace ucxring::ddp {
 
-/// Gradients of one dtype and device that lie one after the other, and behind them a trailer: first the count
-/// of ranks that miss a gradient of the bucket, then, where there is room for exact numbers and `notes` asks
-/// for it, a note of each rank. The trailer is reduced with the gradients, which costs nothing, so every rank
-/// learns of it without a collective of its own. A bucket of one sparse gradient has no memory and no
-/// trailer.
+/// Gradients of one dtype and device that lie one after the other, and behind them a `Trailer` (with notes
+/// where `notes` asks for it and the dtype has room for exact numbers). It is reduced with the gradients,
+/// which costs nothing, so every rank learns of it without a collective of its own. A bucket of one sparse
+/// gradient has no memory and no trailer.
 class Bucket {
  public:
   /// Memory comes from `group`'s backend where it allocates tensors. `parameters` are those of the whole
@@ -40,22 +39,16 @@ class Bucket {
 
   /// Zeros all gradients and the trailer.
   void zero();
-  /// Writes this rank's trailer: whether it misses a gradient, and its note. `share` is what a number must be
-  /// multiplied with so that the reduction gives the mean over ranks: 1 where the backend averages.
-  void write_trailer(bool missing, const RankNote& note, int rank, double share);
-  /// Of the reduced trailer: how many ranks missed gradients.
-  [[nodiscard]] int missing_ranks(int world_size) const;
-  /// Of the reduced trailer; empty when the bucket carries no notes.
-  [[nodiscard]] std::vector<RankNote> notes(int world_size) const;
+  [[nodiscard]] Trailer& trailer() noexcept { return trailer_; }
+  [[nodiscard]] const Trailer& trailer() const noexcept { return trailer_; }
 
  private:
   std::vector<std::size_t> members_;
   std::vector<std::size_t> offsets_;
   bool sparse_;
-  bool notes_ = false;
   at::Tensor storage_;
   at::Tensor flat_;
-  at::Tensor trailer_;
+  Trailer trailer_;
   std::vector<at::Tensor> views_;
 };
 

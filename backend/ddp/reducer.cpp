@@ -70,7 +70,7 @@ void Reducer::build_buckets(std::span<const std::size_t> order) {
   for (const Parameter& parameter : parameters_)
     shapes.push_back({parameter.tensor.nbytes(), kind_of(parameter.tensor), parameter.sparse});
   const auto plan = plan_buckets(shapes, order, options_.limits);
-  if (rebuilt_ && plan == buckets()) return;
+  if (rebuilt_ && plan == members_of_buckets()) return;
   buckets_.clear();
   if (alone()) return;
   for (std::size_t index = 0; index < plan.size(); ++index) {
@@ -151,6 +151,11 @@ std::uint64_t Reducer::steps() const {
 }
 
 std::vector<std::vector<std::size_t>> Reducer::buckets() const {
+  const std::lock_guard lock(mutex_);
+  return members_of_buckets();
+}
+
+std::vector<std::vector<std::size_t>> Reducer::members_of_buckets() const {
   std::vector<std::vector<std::size_t>> members;
   for (const Bucket& bucket : buckets_) members.push_back(bucket.members());
   return members;
@@ -321,10 +326,10 @@ void Reducer::start_complete_buckets() {
 
 void Reducer::start_bucket(std::size_t index) {
   Bucket& bucket = buckets_[index];
+  note_.seconds = now_seconds() - std::max(last_finished_, generation_ == 0 ? timing_.forward : 0.0);
   if (!bucket.sparse() && !exchange_.has_hook()) {
-    note_.seconds = now_seconds() - std::max(last_finished_, generation_ == 0 ? timing_.forward : 0.0);
-    bucket.write_trailer(incomplete_[index] || !failure_.empty(), note_, exchange_.rank(),
-                         exchange_.trailer_factor());
+    bucket.trailer().write(incomplete_[index] || !failure_.empty(), note_, exchange_.rank(),
+                           exchange_.trailer_factor());
   }
   flights_.emplace_back();  // also when the start throws: flights and buckets go by one index
   flights_.back() = exchange_.start(bucket, index, buckets_.size(), tensors_);

@@ -40,7 +40,7 @@ struct ReducerOptions {
 /// first synchronised backward notes in what order gradients come; the next forward rebuilds the buckets by
 /// rank 0's order, once. Thread-safe. Never call it with Python's GIL held: hooks take it.
 /// Errors: whatever the group throws; a parameter without a gradient is an error at the end of backward, on
-/// all ranks (with a comm hook: on the rank itself). Source: Li et al., VLDB 2020.
+/// all ranks. Source: Li et al., VLDB 2020.
 class Reducer : public std::enable_shared_from_this<Reducer> {
  public:
   /// `parameters` require gradients and `names` are theirs; `sparse[i]`: its gradient is sparse. All ranks
@@ -92,6 +92,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
           c10::intrusive_ptr<c10d::ProcessGroup> group, const ReducerOptions& options);
   void watch_gradients();
 
+  [[nodiscard]] std::vector<std::vector<std::size_t>> members_of_buckets() const;
   void build_buckets(std::span<const std::size_t> order);
   void rebuild_buckets();
   void move_gradients_into_buckets();
@@ -109,8 +110,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void finish_backward();
   void count_static_graph();
   std::vector<std::size_t> give_zeros_for_missing();
+  void finish_exchange(bool incomplete);
   void start_used_map();
   void finish_used_map();
+  void start_status(bool incomplete);
   void wait_for_buckets();
   void write_back(const Bucket& bucket);
   void throw_if_incomplete(std::span<const std::size_t> missing) const;
@@ -145,6 +148,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::string failure_;     // found in this backward
   at::Tensor used_map_;
   c10::intrusive_ptr<c10d::Work> used_work_;
+  at::Tensor status_numbers_;  // with a comm hook: what the buckets' trailers say without one
+  Trailer status_;
+  c10::intrusive_ptr<c10d::Work> status_work_;
   // Over steps.
   bool counting_;  // static graph: the first step counts
   bool order_known_ = false;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "backend/ddp/reducer.hpp"
@@ -28,10 +29,7 @@ void Reducer::finish_backward() {
   const auto reset = c10::make_scope_exit([this] { end_step(); });
   if (counting_) count_static_graph();
   const std::vector<std::size_t> missing = give_zeros_for_missing();
-  if (finds_unused()) start_used_map();
-  timing_.computed = now_seconds();
-  wait_for_buckets();
-  finish_used_map();
+  finish_exchange(!missing.empty());
   for (const Bucket& bucket : buckets_) write_back(bucket);
   throw_if_incomplete(missing);
 }
@@ -62,6 +60,31 @@ std::vector<std::size_t> Reducer::give_zeros_for_missing() {
   }
   start_complete_buckets();
   return missing;
+}
+
+void Reducer::finish_exchange(bool incomplete) {
+  timing_.computed = now_seconds();
+  const auto start_small_things = [&] {
+    if (finds_unused()) start_used_map();
+    if (exchange_.has_hook() && exchange_.world_size() > 1) start_status(incomplete);
+  };
+  // Where callbacks of a hook start collectives, nothing else may be on its way.
+  if (!exchange_.one_at_a_time()) start_small_things();
+  wait_for_buckets();
+  if (exchange_.one_at_a_time()) start_small_things();
+  if (status_work_) std::exchange(status_work_, nullptr)->wait();
+  finish_used_map();
+}
+
+void Reducer::start_status(bool incomplete) {
+  const int world_size = exchange_.world_size();
+  if (!status_numbers_.defined()) {
+    const auto options = tensors_.front().options().dtype(at::kFloat).requires_grad(false);
+    status_numbers_ = at::zeros({Trailer::length(world_size, true)}, options);
+    status_ = Trailer(status_numbers_, true);
+  }
+  status_.write(incomplete || !failure_.empty(), note_, exchange_.rank(), 1.0 / world_size);
+  status_work_ = exchange_.start_sum(status_numbers_);
 }
 
 void Reducer::start_used_map() {
@@ -130,16 +153,23 @@ void Reducer::throw_if_incomplete(std::span<const std::size_t> missing) const {
         "pass find_unused_parameters=True; else make sure that every output of forward goes into the loss.",
         rank, name_some(missing)));
   }
-  if (exchange_.has_hook()) return;  // the trailers stay at home
+  const auto check = [&](const Trailer& trailer, std::span<const std::size_t> members) {
+    const int ranks = trailer.missing_ranks(exchange_.world_size());
+    if (ranks == 0) return;
+    throw_runtime_error(
+        fmt::format("{}on {} other rank(s) backward gave no gradient to some of {}, so the step must not be "
+                    "taken; those ranks "
+                    "say which. If that is meant, pass find_unused_parameters=True.",
+                    rank, ranks, name_some(members)));
+  };
+  if (exchange_.has_hook()) {
+    std::vector<std::size_t> all(parameters_.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    if (exchange_.world_size() > 1) check(status_, all);
+    return;
+  }
   for (const Bucket& bucket : buckets_) {
-    const int ranks = bucket.missing_ranks(exchange_.world_size());
-    if (ranks > 0) {
-      throw_runtime_error(
-          fmt::format("{}on {} other rank(s) backward gave no gradient to some of {}, so the step must not "
-                      "be taken; those ranks "
-                      "say which. If that is meant, pass find_unused_parameters=True.",
-                      rank, ranks, name_some(bucket.members())));
-    }
+    if (!bucket.sparse()) check(bucket.trailer(), bucket.members());
   }
 }
 
@@ -158,8 +188,11 @@ void Reducer::end_step() {
   timing_.buckets.clear();
   for (const Exchange::Flight& flight : flights_) timing_.buckets.push_back(flight.timing);
   timing_.ranks.clear();
-  if (!buckets_.empty() && !exchange_.has_hook() && flights_.size() == buckets_.size())
-    timing_.ranks = buckets_.back().notes(exchange_.world_size());
+  if (exchange_.has_hook()) {
+    if (status_numbers_.defined()) timing_.ranks = status_.notes(exchange_.world_size());
+  } else if (!buckets_.empty() && flights_.size() == buckets_.size()) {
+    timing_.ranks = buckets_.back().trailer().notes(exchange_.world_size());
+  }
   timings_.push_back(timing_);
   if (timings_.size() > kTimingsKept) timings_.pop_front();
   last_finished_ = timing_.finished;
@@ -167,6 +200,7 @@ void Reducer::end_step() {
   note_ = {};
   used_map_ = at::Tensor();
   used_work_.reset();
+  status_work_.reset();
   for (Parameter& parameter : parameters_) parameter.used = false;
   std::fill(reached_.begin(), reached_.end(), false);
   running_ = synchronising_ = armed_ = counting_ = false;
@@ -180,9 +214,7 @@ void Reducer::abandon_step() {
     const bool order_known = order_known_;
     try {
       give_zeros_for_missing();
-      if (finds_unused()) start_used_map();
-      wait_for_buckets();
-      finish_used_map();
+      finish_exchange(true);
     } catch (const std::exception& error) {
       TORCH_WARN("ucxring DDP, rank ", exchange_.rank(),
                  ": the step that an exception ended could not be completed: ", error.what());
@@ -209,10 +241,7 @@ void Reducer::take_part_without_data() {
   }
   std::fill(pending_.begin(), pending_.end(), std::size_t{0});
   start_complete_buckets();
-  if (finds_unused()) start_used_map();
-  timing_.computed = now_seconds();
-  wait_for_buckets();
-  finish_used_map();
+  finish_exchange(false);
   for (const Bucket& bucket : buckets_) write_back(bucket);
 }
 

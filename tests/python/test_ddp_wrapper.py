@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import copy
+import json
+import os
+import subprocess
+import sys
+import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -228,15 +234,22 @@ def test_an_output_left_out_of_the_loss() -> None:
     run(output_left_out, 2)
 
 
-def incomplete(rank: int, world_size: int, everywhere: bool) -> str:
+def incomplete(rank: int, world_size: int, everywhere: bool, hook: bool = False) -> str:
     ddp = ucxring.DistributedDataParallel(Branches(), bucket_cap_mb=1e-5)
+    if hook:
+        ddp.register_comm_hook(None, bf16_hook)
     weights = [parameter.detach().clone() for parameter in ddp.parameters()]
     optimizer = torch.optim.SGD(ddp.parameters(), lr=1.0)
     whole = sum(parameter.sum() * 0 for parameter in ddp.module.parameters())
-    with pytest.raises(RuntimeError) as error:
-        output = ddp(batch(0, rank)[0], 0).sum()
-        (output if everywhere or rank == 1 else output + whole).backward()
+    output = ddp(batch(0, rank)[0], 0).sum()
+    loss = output if everywhere or rank == 1 else output + whole
+
+    def step() -> None:
+        loss.backward()
         optimizer.step()
+
+    with pytest.raises(RuntimeError, match="the step must not be taken") as error:
+        step()
     for parameter, weight in zip(ddp.parameters(), weights, strict=True):
         assert torch.equal(parameter, weight)
     return str(error.value)
@@ -248,9 +261,10 @@ def test_a_missing_gradient_is_an_error_before_the_step() -> None:
         assert "find_unused_parameters=True" in message
 
 
-def test_a_gradient_missing_on_one_rank_is_an_error_on_all() -> None:
+@pytest.mark.parametrize("hook", [False, True])
+def test_a_gradient_missing_on_one_rank_is_an_error_on_all(hook: bool) -> None:
     # The loss of rank 0 leads to every parameter, but not through the wrapper's forward: that is enough.
-    first, second = run(incomplete, 2, False)
+    first, second = run(incomplete, 2, False, hook)
     assert "1 other rank(s)" in first
     assert "never.weight" in second
 
@@ -353,7 +367,9 @@ def several_forwards(rank: int, world_size: int) -> None:
     model = copy.deepcopy(reference)
     ddp = ucxring.DistributedDataParallel(model)
     for step in range(3):
-        (loss_of(reference, *whole_batch(step, world_size)) + loss_of(reference, *whole_batch(9, world_size))).backward()
+        (
+            loss_of(reference, *whole_batch(step, world_size)) + loss_of(reference, *whole_batch(9, world_size))
+        ).backward()
         (loss_of(ddp, *batch(step, rank)) + loss_of(ddp, *batch(9, rank))).backward()
         assert_gradients_match(model, reference)
         model.zero_grad()
@@ -409,7 +425,7 @@ def different(rank: int, world_size: int, kind: str) -> str:
         "dtype": (lambda: nn.Linear(4, 4), lambda: nn.Linear(4, 4).double()),
         "grad": (lambda: nn.Linear(4, 4), lambda: nn.Linear(4, 4).requires_grad_(False)),
     }
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match="the model differs between ranks") as error:
         ucxring.DistributedDataParallel(pairs[kind][rank]())
     return str(error.value)
 
@@ -468,7 +484,8 @@ def sparse_gradients(rank: int, world_size: int) -> None:
     ddp = ucxring.DistributedDataParallel(model)
     for _ in range(2):
         ddp(torch.tensor([rank, 5, 5])).sum().backward()
-        assert model.weight.grad is not None and model.weight.grad.is_sparse
+        assert model.weight.grad is not None
+        assert model.weight.grad.is_sparse
         dense = model.weight.grad.to_dense()
         assert dense[:, 0].tolist() == [0.5, 0.5, 0, 0, 0, 2, 0, 0, 0, 0]
         model.zero_grad()
@@ -500,7 +517,8 @@ def mixed(rank: int, world_size: int) -> None:
     for _ in range(3):
         ddp(1.0 + rank).backward()
         for k, (parameter, dtype) in enumerate(zip(model.weights, dtypes, strict=False)):
-            assert parameter.grad is not None and parameter.grad.dtype == dtype
+            assert parameter.grad is not None
+            assert parameter.grad.dtype == dtype
             mean_square = sum((1.0 + each) ** 2 for each in range(world_size)) / world_size
             torch.testing.assert_close(parameter.grad, torch.full((5,), 2 * mean_square * (1 + k), dtype=dtype))
         model.zero_grad()
@@ -622,7 +640,8 @@ def hooks(rank: int, world_size: int, backend: str) -> None:
             loss_of(reference, *whole_batch(step, world_size)).backward()
             loss_of(ddp, *batch(step, rank)).backward()
             for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
-                assert ours.grad is not None and theirs.grad is not None
+                assert ours.grad is not None
+                assert theirs.grad is not None
                 assert (ours.grad - theirs.grad).norm() <= tolerance * theirs.grad.norm() + 1e-7
             assert_same_bits_everywhere([each.grad for each in model.parameters() if each.grad is not None])
             model.zero_grad()
@@ -659,9 +678,9 @@ def against_torch(rank: int, world_size: int) -> None:
     losses = []
     for wrapper in (TorchDdp, ucxring.DistributedDataParallel):
         torch.manual_seed(5)
-        model = nn.Sequential(
-            nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 10)
-        ).to(memory_format=torch.channels_last)
+        model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 10)).to(
+            memory_format=torch.channels_last
+        )
         ddp = wrapper(model)
         optimizer = torch.optim.AdamW(ddp.parameters(), lr=1e-2)
         scaler = torch.amp.GradScaler("cpu")
@@ -688,6 +707,25 @@ def test_the_same_losses_as_under_torch() -> None:
     run(against_torch, 2)
 
 
+def gradients_stay_in_their_buckets(rank: int, world_size: int) -> None:
+    """What people do with gradients leaves them where they are reduced in place."""
+    model = make_model()
+    ddp = ucxring.DistributedDataParallel(model)
+    places = []
+    for step in range(4):
+        loss_of(ddp, *batch(step, rank)).backward()
+        nn.utils.clip_grad_norm_(ddp.parameters(), 1.0)
+        places.append([parameter.grad.data_ptr() for parameter in model.parameters()])
+        for parameter in model.parameters():
+            parameter.grad.detach_()
+        ddp.zero_grad(set_to_none=step == 2)
+    assert places[1] == places[2] == places[3]  # after the first step they move, with the buckets
+
+
+def test_gradients_stay_in_their_buckets() -> None:
+    run(gradients_stay_in_their_buckets, 2)
+
+
 def hundred_steps(rank: int, world_size: int) -> None:
     model = make_model()
     ddp = ucxring.DistributedDataParallel(model, bucket_cap_mb=TINY_CAP_MB)
@@ -703,12 +741,17 @@ def test_replicas_are_identical_after_a_hundred_steps() -> None:
     run(hundred_steps, 3)
 
 
-def timings(rank: int, world_size: int) -> None:
+def timings(rank: int, world_size: int, hook: bool) -> None:
     ddp = ucxring.DistributedDataParallel(make_model(), bucket_cap_mb=TINY_CAP_MB)
+    if hook:
+        ddp.register_comm_hook(None, bf16_hook)
+    steps: list[Any] = []
+    ddp.watch.steps_finished = steps.extend  # type: ignore[method-assign]
     for step in range(3):
+        loss = loss_of(ddp, *batch(step, rank))
         ddp.reducer.annotate(100 + rank, 7)
-        loss_of(ddp, *batch(step, rank)).backward()
-    steps = ddp.reducer.take_timings()
+        loss.backward()
+    steps += ddp.reducer.take_timings()
     assert [each.step for each in steps] == [0, 1, 2]
     assert ddp.reducer.take_timings() == []
     for each in steps:
@@ -720,9 +763,54 @@ def timings(rank: int, world_size: int) -> None:
         assert all(row[0] > 0 for row in each.ranks)
 
 
+@pytest.mark.parametrize("hook", [False, True])
 @pytest.mark.parametrize(("world_size", "backend"), [(2, "ucxring"), (3, "ucxring"), (2, "gloo")])
-def test_timings_and_notes_of_all_ranks(world_size: int, backend: str) -> None:
-    run(timings, world_size, backend=backend)
+def test_timings_and_notes_of_all_ranks(world_size: int, backend: str, hook: bool) -> None:
+    run(timings, world_size, hook, backend=backend)
+
+
+def watched(rank: int, world_size: int, folder: str) -> list[str]:
+    """Every rank takes the same batch, and one weight of rank 1 changes: two warnings on rank 0."""
+    model = make_model()
+    ddp = ucxring.DistributedDataParallel(model)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in range(130):
+            if step == 3 and rank == 1:
+                model[0].weight.data[3, 2] += 1e-6
+            loss_of(ddp, *batch(0, 0)).backward()
+    report = str(ddp.report())
+    assert "means per step" in report
+    if rank == 0:
+        ddp.trace(f"{folder}/trace.json")
+        ddp.picture(f"{folder}/step.svg")
+        assert json.loads(Path(f"{folder}/trace.json").read_text())["traceEvents"]
+        assert Path(f"{folder}/step.svg").read_text().startswith("<?xml")
+    return [str(each.message) for each in caught if issubclass(each.category, ucxring.ddp.DDPWarning)]
+
+
+def test_the_watch_sees_the_same_batch_and_drift(tmp_path: Path) -> None:
+    first, _ = run(watched, 2, str(tmp_path))
+    assert sum("DistributedSampler" in each for each in first) == 1
+    assert sum("0.weight" in each for each in first) == 1
+
+
+def test_the_report_at_exit() -> None:
+    program = """
+import torch, torch.distributed as dist, ucxring
+dist.init_process_group("ucxring", store=dist.HashStore(), rank=0, world_size=1)
+kept, gone = (ucxring.DistributedDataParallel(torch.nn.Linear(4, 4)) for _ in range(2))
+kept(torch.ones(2, 4)).sum().backward()
+gone(torch.ones(2, 4)).sum().backward()
+del gone
+dist.destroy_process_group()
+"""
+    for value, expected in (("1", 2), ("0", 0)):
+        environment = {**os.environ, "UCXRING_DDP_REPORT": value}
+        result = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=60
+        )
+        assert result.stdout.count("ucxring DDP, rank 0 of 1") == expected
 
 
 def forgets_backward(rank: int, world_size: int) -> None:

@@ -111,7 +111,7 @@ std::string port_range(std::string_view text) {
 
 using Text = std::string_view;
 
-constexpr std::array<Setting, 15> kSettings{{
+constexpr std::array<Setting, 16> kSettings{{
     {"ALGORITHM", "text", "", "[collective:][^]name[,name…][;…], ^ excludes; empty: all",
      "Restricts the algorithms to choose from, e.g. all_reduce:ring,tree;broadcast:^chain; grammar of "
      "NCCL_ALGO.",
@@ -167,6 +167,10 @@ constexpr std::array<Setting, 15> kSettings{{
      "Whether reductions combine in an order that depends neither on sizes nor on links nor on hosts.",
      [](Config& c, Text t) { c.deterministic = required(parse_bool(t), "neither true nor false"); },
      [](const Config& c) { return std::string(c.deterministic ? "1" : "0"); }},
+    {"DDP_REPORT", "bool", "0", "1/0, true/false, yes/no, on/off",
+     "Whether rank 0 prints the report of each DistributedDataParallel when the program ends.",
+     [](Config& c, Text t) { c.ddp_report = required(parse_bool(t), "neither true nor false"); },
+     [](const Config& c) { return std::string(c.ddp_report ? "1" : "0"); }},
     {"DEBUG", "text", "", "comma-separated subsystems: TUNING",
      "Subsystems that explain what they do on standard error: how algorithms are chosen.",
      [](Config& c, Text t) { c.debug = subsystem_list(t); }, [](const Config& c) { return c.debug; }},

@@ -30,7 +30,8 @@ struct Config {
   std::string port_range;            ///< UCXRING_PORT_RANGE, "first-last" for listening sockets; empty: any
   bool probe = true;                 ///< UCXRING_PROBE, off: algorithms are chosen by assumed link speeds
   bool deterministic = false;  ///< UCXRING_DETERMINISTIC, on: the order of combination depends on no size
-  std::string debug;           ///< UCXRING_DEBUG, comma list of subsystems that explain themselves: TUNING
+  bool ddp_report = false;  ///< UCXRING_DDP_REPORT, on: DistributedDataParallel reports when the program ends
+  std::string debug;        ///< UCXRING_DEBUG, comma list of subsystems that explain themselves: TUNING
   std::string log_level = "warning";  ///< UCXRING_LOG_LEVEL: trace, debug, info, warning, error, off
 
   /// Whether `debug` lists `subsystem` (in upper case).

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ucxring.ddp.micro_batch_planner import MicroBatchPlanner
+from ucxring.ddp.micro_batches import MicroBatch, accumulate, split
+from ucxring.ddp.watch import DDPWarning
 from ucxring.ddp.wrapper import DistributedDataParallel
 
-__all__ = ["DistributedDataParallel"]
+__all__ = ["DDPWarning", "DistributedDataParallel", "MicroBatch", "MicroBatchPlanner", "accumulate", "split"]

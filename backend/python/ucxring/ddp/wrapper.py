@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -15,7 +16,10 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from ucxring import _C
 from ucxring.ddp.join import Attendance, DdpJoinHook, take_attendance
-from ucxring.ddp.tensors import find_tensors, map_tensors
+from ucxring.ddp.micro_batches import MicroBatch, accumulate
+from ucxring.ddp.nested import map_tensors, sample_count, tensors
+from ucxring.ddp.watch import Report, Watch
+from ucxring.ddp.watch.at_exit import report_at_exit
 
 _FIRST_BUCKET_BYTES = 1 << 20
 _DEFAULT_BUCKET_CAP_MB = 25.0
@@ -87,7 +91,9 @@ class DistributedDataParallel(nn.Module, Joinable):
         if average not in ("ranks", "samples"):
             raise ValueError(f"average is 'ranks' or 'samples', not {average!r}")
         if device_ids is not None and len(device_ids) > 1:
-            raise ValueError(f"device_ids names {len(device_ids)} devices; one process drives one: start one per device")
+            raise ValueError(
+                f"device_ids names {len(device_ids)} devices; one process drives one: start one per device"
+            )
         if process_group is not None and device_mesh is not None:
             raise ValueError("pass process_group or device_mesh, not both")
         self.module = module
@@ -122,17 +128,26 @@ class DistributedDataParallel(nn.Module, Joinable):
             gradient_as_bucket_view=gradient_as_bucket_view,
             static_graph=static_graph,
         )
+        self.watch = Watch(
+            module,
+            dist.get_rank(self.process_group),
+            dist.get_world_size(self.process_group),
+            ignored=self._ignored,
+            link_bytes_per_second=_link_bytes_per_second(self.process_group, self.device),
+        )
+        if _C.Options().ddp_report and dist.get_rank(self.process_group) == 0:
+            report_at_exit(self)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The module's forward; the backward of what it returns averages gradients, unless in `no_sync`."""
         if self._input_device is not None:
-            args, kwargs = map_tensors((args, kwargs), lambda tensor: tensor.to(self._input_device))  # type: ignore[misc,assignment]
+            args, kwargs = map_tensors((args, kwargs), lambda tensor: tensor.to(self._input_device))
         if not torch.is_grad_enabled():
             return self.module(*args, **kwargs)
         synchronise = self.require_backward_grad_sync
         self._before_forward(synchronise, args, kwargs)
         outputs = self.module(*args, **kwargs)
-        self.reducer.end_forward(list(find_tensors(outputs)), synchronise)
+        self.reducer.end_forward(list(tensors(outputs)), synchronise)
         return outputs
 
     @contextlib.contextmanager
@@ -143,6 +158,27 @@ class DistributedDataParallel(nn.Module, Joinable):
             yield
         finally:
             self.require_backward_grad_sync = before
+
+    def accumulate(
+        self, batches: Iterable[Any], steps: int | None = None, *, weigh: Callable[[Any], float] | None = None
+    ) -> Iterator[MicroBatch]:
+        """Micro-batches in groups of `steps` for one optimizer step each: see `ucxring.ddp.accumulate`."""
+        return accumulate(self, batches, steps, weigh=weigh)
+
+    def report(self) -> Report:
+        """What steps took, and advice: means of this rank's latest steps, which `print` shows."""
+        self.watch.steps_finished(self.reducer.take_timings())
+        return self.watch.report()
+
+    def trace(self, path: str | Path) -> None:
+        """Writes this rank's latest steps as a trace for chrome://tracing or ui.perfetto.dev."""
+        self.watch.steps_finished(self.reducer.take_timings())
+        self.watch.trace(path)
+
+    def picture(self, path: str | Path, step: int | None = None) -> None:
+        """Draws the timeline of a step, the latest by default, as PNG, SVG or PDF by the name of `path`."""
+        self.watch.steps_finished(self.reducer.take_timings())
+        self.watch.picture(path, step)
 
     def register_comm_hook(self, state: object, hook: CommHook) -> None:
         """Replaces the all-reduce of each bucket by `hook(state, bucket)`, which returns a future of the mean.
@@ -204,6 +240,10 @@ class DistributedDataParallel(nn.Module, Joinable):
         attendance = take_attendance(self, active=True) if self._join_config.enable else None
         if self.average == "samples":
             self._count_samples(args, kwargs)
+        self.watch.steps_finished(self.reducer.take_timings())
+        batch_hash, parameter_hash = self.watch.forward_begins(args, kwargs, synchronise)
+        if synchronise:
+            self.reducer.annotate(batch_hash, parameter_hash)
         self.reducer.begin_forward(synchronise)
         if synchronise:
             self._synchronise_forward(attendance)
@@ -244,6 +284,12 @@ def _choose_group(process_group: dist.ProcessGroup | None, mesh: DeviceMesh | No
     return group
 
 
+def _link_bytes_per_second(group: dist.ProcessGroup, device: torch.device) -> float | None:
+    """What ucxring measured between the ranks when it first needed to choose; None: other backends, or not yet."""
+    backend = group._get_backend(device)
+    return backend.link_bytes_per_second if isinstance(backend, _C.ProcessGroupUcxring) else None
+
+
 def _sparse_weights(module: nn.Module) -> set[int]:
     """Identities of the parameters that get sparse gradients."""
     embeddings = (each for each in module.modules() if isinstance(each, (nn.Embedding, nn.EmbeddingBag)))
@@ -251,6 +297,7 @@ def _sparse_weights(module: nn.Module) -> set[int]:
 
 
 def _sample_count(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    for tensor in find_tensors((args, kwargs)):
-        return tensor.shape[0] if tensor.dim() else 1
-    raise ValueError("average='samples' counts the first tensor's rows, but forward got no tensor")
+    count = sample_count((args, kwargs))
+    if count is None:
+        raise ValueError("average='samples' counts the first tensor's rows, but forward got no tensor")
+    return count
