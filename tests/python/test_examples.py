@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,18 +69,21 @@ TRAININGS = {
 }
 
 
-def fine_tune(_rank: int, _world_size: int) -> dict[str, minilm.Result]:
+def fine_tune(_rank: int, _world_size: int, picture: Path) -> dict[str, minilm.Result]:
     results = {}
     for name, settings in TRAININGS.items():
         torch.manual_seed(1)
-        results[name] = minilm.run(settings, minilm_model.Encoder(SMALL))
+        drawn = picture if name == "split" else None
+        results[name] = minilm.run(replace(settings, picture=drawn), minilm_model.Encoder(SMALL))
     return results
 
 
 @pytest.fixture(scope="module")
-def trainings(model_folder: Path) -> list[dict[str, minilm.Result]]:
+def trainings(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, minilm.Result]]:
     """Of both ranks. The encoder is small and knows nothing: the pretrained one takes more time than a test has."""
-    found: list[dict[str, minilm.Result]] = harness.run(fine_tune, 2, watchdog_s=WATCHDOG_S)
+    picture = tmp_path_factory.mktemp("pictures") / "step.svg"
+    found: list[dict[str, minilm.Result]] = harness.run(fine_tune, 2, picture, watchdog_s=WATCHDOG_S)
+    assert picture.read_text().lstrip().startswith("<?xml")
     return found
 
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ucxring.arguments import at_least
-from ucxring.ddp.micro_batches import accumulate
+from ucxring.ddp import accumulate
 from ucxring.examples import common
 from ucxring.examples.char_gpt_model import CharGPT, Shape, Text
 from ucxring.examples.progress import Progress

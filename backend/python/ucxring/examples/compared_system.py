@@ -14,8 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ucxring.ddp import hooks
-from ucxring.ddp.micro_batches import MicroBatch, accumulate
+from ucxring.ddp import MicroBatch, accumulate, hooks
 from ucxring.examples import common
 from ucxring.examples.backward_clock import BackwardClock
 

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ucxring.arguments import at_least
+from ucxring.ddp import DistributedDataParallel, accumulate
 from ucxring.ddp.hooks import bf16_compress
-from ucxring.ddp.micro_batches import accumulate
 from ucxring.examples import common, minilm_data, minilm_model
 from ucxring.examples.backward_clock import BackwardClock
 from ucxring.examples.progress import Progress
@@ -50,6 +50,7 @@ class Settings:
     micro_batches: int = 2  # so many on each rank in a step
     learning_rate: float = 3e-4
     seed: int = 0
+    picture: Path | None = None  # where to draw the last step
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,8 @@ def run(settings: Settings, encoder: minilm_model.Encoder | None = None) -> Resu
     start = time.perf_counter()
     losses, exposed = train(model, task.batches(settings.batch, settings.micro_batches), settings)
     seconds = time.perf_counter() - start
+    if settings.picture and dist.get_rank() == 0 and isinstance(model, DistributedDataParallel):
+        model.picture(settings.picture)
     return Result(
         world_size=dist.get_world_size(),
         seconds=seconds,
@@ -183,10 +186,13 @@ def parse(arguments: list[str] | None) -> tuple[Settings, Path | None]:
     parser.add_argument("--micro-batches", type=at_least(1), default=defaults.micro_batches, metavar="K")
     parser.add_argument("--learning-rate", type=float, default=defaults.learning_rate)
     parser.add_argument("--seed", type=int, default=defaults.seed)
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the last step, as PNG or SVG by its name")
     parser.add_argument("--output", type=Path, help="write the result to this JSON file")
     values = vars(parser.parse_args(arguments))
     output = values.pop("output")
     common.check_batch(parser, values["batch"], values["micro_batches"])
+    if values["picture"] and values["wrapper"] != "ucxring":
+        parser.error("--picture draws the steps of ucxring's wrapper")
     return Settings(**values), output
 
 
