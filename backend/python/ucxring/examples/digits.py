@@ -9,7 +9,6 @@ that its losses can be compared with theirs step by step.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import itertools
 import json
 import os
@@ -25,6 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from ucxring.examples import digits_data
+from ucxring.examples.common import global_mean, parameter_hashes, print_replicas
 from ucxring.examples.progress import Progress
 
 
@@ -99,14 +99,6 @@ def union_batches(data: TensorDataset, settings: Settings) -> Callable[[int], Ba
     return epoch_batches
 
 
-def global_mean(values: Tensor) -> Tensor:
-    """The mean over ranks, element by element."""
-    if dist.is_initialized():
-        dist.all_reduce(values)
-        values /= dist.get_world_size()
-    return values
-
-
 def train_epoch(model: nn.Module, batches: Batches, update: Callable[[], None]) -> Tensor:
     """One pass over the batches; the loss of each step, averaged over the ranks."""
     losses = []
@@ -142,7 +134,7 @@ def train(model: nn.Module, data: TensorDataset, settings: Settings) -> tuple[li
             losses = train_epoch(model, itertools.islice(batches(epoch), left), update).tolist()
             steps += losses
             epochs.append(sum(losses) / len(losses))
-            progress.epoch(epochs[-1])
+            progress.advance(epochs[-1])
     return steps, epochs
 
 
@@ -155,19 +147,6 @@ def accuracy(model: nn.Module, data: TensorDataset) -> float:
     if dist.is_initialized():
         dist.all_reduce(correct)
     return int(correct) / len(data)
-
-
-def parameter_hashes(model: nn.Module) -> list[str]:
-    """SHA-256 of the parameters' bytes, of every rank."""
-    digest = hashlib.sha256()
-    for parameter in model.parameters():
-        digest.update(parameter.detach().contiguous().numpy().tobytes())
-    own = torch.tensor(list(digest.digest()), dtype=torch.uint8)
-    gathered = [own]
-    if dist.is_initialized():
-        gathered = [torch.empty_like(own) for _ in range(dist.get_world_size())]
-        dist.all_gather(gathered, own)
-    return [bytes(each.tolist()).hex() for each in gathered]
 
 
 def run(settings: Settings) -> Result:
@@ -193,10 +172,7 @@ def run(settings: Settings) -> Result:
 def report(result: Result) -> None:
     """Prints the outcome for a person."""
     print(f"test accuracy {result.accuracy:.2%} after {result.seconds:.1f} s of training")
-    for rank, digest in enumerate(result.parameter_hashes):
-        print(f"parameters of rank {rank}: {digest[:16]}")
-    if result.world_size > 1:
-        print(f"replicas bit-identical: {'yes' if result.replicas_identical else 'NO'}")
+    print_replicas(result.parameter_hashes)
 
 
 def parse(arguments: list[str] | None) -> tuple[Settings, Path | None]:
