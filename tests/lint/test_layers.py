@@ -16,7 +16,7 @@ CUDA = r"(cuda|nccl|nvrtc)"
 RULES = [
     (r"transport/", r"(collectives|backend)/", "transport/ knows no layer above it"),
     (r"collectives/", r"backend/", "collectives/ know no layer above them"),
-    (r"(?!backend/)", TORCH, "only backend/ includes torch"),
+    (r"(?!backend/|docs/examples/)", TORCH, "only backend/ and examples include torch"),
     (r"(?!transport/ucx/)", UCX, "only transport/ucx/ includes UCX"),
     (r"(?!transport/cuda|collectives/(reduce|device)/|tests/|bench/)", CUDA, "CUDA headers only in the CUDA folders"),
 ]
