@@ -82,7 +82,8 @@ def power_sgd_compress(state: PowerSGDState, bucket: dist.GradBucket) -> torch.f
     state.iteration += bucket.is_last()
     floats, buffer = flat_floats(bucket.buffer()), bucket.buffer()
     plan = None
-    if compressing and not buffer.is_complex():
+    # torch flattens complex gradients to real buckets, in which it does not say where they are.
+    if compressing and not any(parameter.is_complex() for parameter in bucket.parameters()):
         plan = state.plans.get(bucket, lambda: _Plan(state, bucket))
     if plan is None or not plan.matrices:
         return _average(floats, buffer, state.group)
