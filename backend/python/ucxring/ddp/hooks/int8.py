@@ -6,13 +6,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ucxring.ddp.hooks.blocks import SCALE_BYTES, Blocks
 from ucxring.ddp.hooks.groups import flat_floats, or_world
 from ucxring.ddp.hooks.ordered import OrderedSecond, Start
-from ucxring.ddp.hooks.per_bucket import Residuals
-
-LARGEST_CODE = 127
-LEAST_MAGNITUDE = 1e-35  # of a block that is not sent as zeros: the reciprocal of its scale must be finite in float32
-SCALE_BYTES = 4
+from ucxring.ddp.hooks.per_bucket import PerBucket, keep_if
 
 
 class Int8State:
@@ -41,8 +38,8 @@ class Int8State:
         self.block_size = block_size
         self.error_feedback = error_feedback
         self.second = OrderedSecond(self.group)
-        self.errors = Residuals()
-        self.part_errors = Residuals()
+        self.errors: PerBucket[torch.Tensor] = PerBucket()
+        self.part_errors: PerBucket[torch.Tensor] = PerBucket()
 
 
 def int8_compress(state: Int8State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -68,27 +65,22 @@ def int8_compress(state: Int8State, bucket: dist.GradBucket) -> torch.futures.Fu
 
 
 class _Exchange:
-    """One bucket in one step. Rows are parts: (ranks, numbers of a part, padded with zeros to whole blocks)."""
+    """One bucket in one step. Until the averages are there, the bucket's memory holds the error of quantisation."""
 
     def __init__(self, state: Int8State, bucket: dist.GradBucket) -> None:
-        self.state, self.index, self.buffer = state, bucket.index(), bucket.buffer()
+        self.state, self.buffer = state, bucket.buffer()
         self.floats = flat_floats(self.buffer)
-        ranks, block = state.group.size(), state.block_size
-        blocks = -(-self.floats.numel() // (ranks * block))  # of a part; rounded up
-        self.wanted = self._rows(ranks, blocks * block)
+        self.wanted = self.floats.to(torch.float32)  # the same memory for float32
+        ranks, device = state.group.size(), self.floats.device
+        self.blocks = Blocks(self.wanted.numel(), ranks, state.block_size, device)
+        self.part_blocks = Blocks(self.blocks.length, 1, state.block_size, device)
         if state.error_feedback:
-            error = state.errors.get(bucket, lambda: torch.zeros_like(self.wanted))
-            self.part_error = state.part_errors.get(bucket, lambda: torch.zeros_like(self.wanted[:1]))
-            self.wanted.add_(error)
-        self.message = encode(self.wanted, block)
+            self.error = state.errors.get(bucket, lambda: torch.zeros_like(self.wanted))
+            self.part_error = state.part_errors.get(bucket, lambda: self.wanted.new_zeros(self.blocks.length))
+            self.wanted.add_(self.error)
+        self.message = self.blocks.new_message()
         self.received = torch.empty_like(self.message)
-
-    def _rows(self, ranks: int, length: int) -> torch.Tensor:
-        count = self.floats.numel()
-        flat = torch.empty(ranks * length, dtype=torch.float32, device=self.floats.device)
-        flat[:count] = self.floats
-        flat[count:].zero_()
-        return flat.view(ranks, length)
+        self.blocks.encode(self.wanted, self.message)
 
     def send(self) -> torch.futures.Future[Any]:
         """Starts the all-to-all."""
@@ -97,71 +89,24 @@ class _Exchange:
 
     def reduce(self) -> Start:
         """Averages this rank's part and quantises it; returns what starts the all-gather."""
-        shares = decode(self.received, self.state.block_size, 1 / self.received.shape[0])
-        self.wanted_part = shares.sum(0, keepdim=True)
+        self.part = self.blocks.sum_of_rows(self.received, 1 / self.blocks.rows)
         if self.state.error_feedback:
-            self.wanted_part.add_(self.part_error)
-        self.part_message = encode(self.wanted_part, self.state.block_size)
+            self.part.add_(self.part_error)
+        self.part_message = self.part_blocks.new_message()
+        self.part_blocks.encode(self.part, self.part_message)
         return self.gather
 
     def gather(self) -> torch.futures.Future[Any]:
-        """Starts the all-gather, into the memory of the messages that have been read."""
-        rows = [self.received[rank] for rank in self.state.second.ranks]
+        """Starts the all-gather, into the memory of the message that has been sent."""
+        rows = [self.message[rank] for rank in self.state.second.ranks]
         work = dist.all_gather(rows, self.part_message[0], group=self.state.second.group, async_op=True)
         return work.get_future()
 
     def finish(self) -> torch.Tensor:
         """Keeps the errors and writes the averages into the bucket."""
-        block = self.state.block_size
         if self.state.error_feedback:
-            finite = scales(self.received, block).isfinite().all()
-            for errors, wanted, message in (
-                (self.state.errors, self.wanted, self.message),
-                (self.state.part_errors, self.wanted_part, self.part_message),
-            ):
-                errors.update(self.index, wanted.sub_(decode(message, block)), finite)
-        averages = decode(self.received, block).view(-1)
-        self.floats.copy_(averages[: self.floats.numel()])
+            finite = self.blocks.scales(self.message).isfinite().all()
+            keep_if(finite, self.error, self.wanted)
+            keep_if(finite, self.part_error, self.part)
+        self.blocks.decode(self.message, self.floats)
         return self.buffer
-
-
-def encode(values: torch.Tensor, block: int) -> torch.Tensor:
-    """The float32 rows `values` as int8 codes, followed in each row by the bytes of the float32 scales of its blocks.
-
-    A number is its code times the scale of its block: the largest magnitude in it over 127, rounded to nearest even.
-    A row's length must be a multiple of `block`. The scale of a block with NaN is NaN, with infinity infinity.
-    """
-    rows, length = values.shape
-    blocks = values.view(rows, -1, block)
-    message = torch.empty(rows, _row_bytes(length, block), dtype=torch.int8, device=values.device)
-    # Two reductions without a temporary are faster than abs().amax().
-    largest = torch.maximum(blocks.amax(2), blocks.amin(2).neg_()).clamp_(min=LEAST_MAGNITUDE)
-    steps = largest.div_(LARGEST_CODE)
-    scales(message, block).copy_(steps)
-    _codes(message, block).copy_(blocks.mul(steps.reciprocal_().unsqueeze(2)).round_())
-    return message
-
-
-def decode(message: torch.Tensor, block: int, factor: float = 1.0) -> torch.Tensor:
-    """The float32 rows of a message, times `factor`."""
-    values = _codes(message, block).to(torch.float32)
-    values.mul_((scales(message, block) * factor).unsqueeze(2))
-    return values.view(message.shape[0], -1)
-
-
-def scales(message: torch.Tensor, block: int) -> torch.Tensor:
-    """The scales in a message, a view: (rows, blocks)."""
-    return message[:, _length(message, block) :].view(torch.float32)
-
-
-def _codes(message: torch.Tensor, block: int) -> torch.Tensor:
-    return message[:, : _length(message, block)].view(message.shape[0], -1, block)
-
-
-def _row_bytes(length: int, block: int) -> int:
-    return length // block * (block + SCALE_BYTES)
-
-
-def _length(message: torch.Tensor, block: int) -> int:
-    row_bytes: int = message.shape[1]
-    return row_bytes // (block + SCALE_BYTES) * block

@@ -32,28 +32,20 @@ class PerBucket(Generic[Value]):
             self._entries[index] = entry
         return entry[1]
 
-    def set(self, index: int, value: Value) -> None:
-        """Replaces the value for the bucket `index`, which `get` was called for."""
-        self._entries[index] = self._entries[index][0], value
 
+def keep_if(finite: torch.Tensor, kept: torch.Tensor, new: torch.Tensor) -> None:
+    """Replaces the error `kept` for the next step by `new`, if `finite` (a bool tensor of one element) is true.
 
-class Residuals(PerBucket[torch.Tensor]):
-    """What compression left out of each bucket, to be added to the next step's gradients.
+    A step whose gradients are not finite is skipped by the optimizer (`GradScaler`), so it must not count: the error of
+    the step before stays.
 
-    Error feedback: Seide et al., 1-Bit Stochastic Gradient Descent, Interspeech 2014; Karimireddy et al., Error
-    Feedback Fixes SignSGD, ICML 2019. Gradients lose nothing for good, they arrive later.
+    Errors that are added to the next step's gradients: Seide et al., 1-Bit Stochastic Gradient Descent, Interspeech
+    2014; Karimireddy et al., Error Feedback Fixes SignSGD, ICML 2019. What compression leaves out comes later.
     """
-
-    def update(self, index: int, residual: torch.Tensor, finite: torch.Tensor) -> None:
-        """Keeps `residual`, and owns it, if `finite` (a bool tensor of one element) is true; else the old one stays.
-
-        A step whose gradients are not finite is skipped by the optimizer (`GradScaler`), so it must not count here.
-        """
-        if finite.is_cpu:
-            if finite.item():
-                self.set(index, residual)
-        else:  # without a wait for the device
-            self.set(index, torch.where(finite, residual, self._entries[index][1]))
+    if not finite.is_cpu:  # without a wait for the device
+        torch.where(finite, new, kept, out=kept)
+    elif finite.item():
+        kept.copy_(new)
 
 
 def _same(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from ucxring.ddp.hooks.groups import flat_floats, or_world, start_average
 from ucxring.ddp.hooks.ordered import OrderedSecond, Start
-from ucxring.ddp.hooks.per_bucket import PerBucket, Residuals
+from ucxring.ddp.hooks.per_bucket import PerBucket, keep_if
 
 
 class PowerSGDState:
@@ -52,7 +52,7 @@ class PowerSGDState:
         self.iteration = 0
         """Steps so far."""
         self.second = OrderedSecond(self.group)
-        self.errors = Residuals()
+        self.errors: PerBucket[torch.Tensor] = PerBucket()
         self.plans: PerBucket[_Plan] = PerBucket()
 
 
@@ -144,13 +144,14 @@ class _Plan:
 
 
 class _Step:
-    """One bucket in one step."""
+    """One bucket in one step. Until the averages are there, the bucket's memory holds what was wanted."""
 
     def __init__(self, state: PowerSGDState, bucket: dist.GradBucket, plan: _Plan) -> None:
-        self.state, self.plan, self.index, self.buffer = state, plan, bucket.index(), bucket.buffer()
-        self.wanted = self.buffer.to(_working_type(self.buffer), copy=state.error_feedback)
+        self.state, self.plan, self.buffer = state, plan, bucket.buffer()
+        self.wanted = self.buffer.to(_working_type(self.buffer))  # the same memory for float32 and float64
         if state.error_feedback:
-            self.wanted.add_(state.errors.get(bucket, lambda: torch.zeros_like(self.wanted)))
+            self.error = state.errors.get(bucket, lambda: torch.zeros_like(self.wanted))
+            self.wanted.add_(self.error)
         self.first = self.wanted.new_empty(plan.first_length + plan.vectors_length)
         self.second = self.wanted.new_empty(plan.second_length)
 
@@ -179,28 +180,19 @@ class _Step:
         """Keeps the error and the factors, and writes P Qᵀ and the vectors into the bucket."""
         plan = self.plan
         self.finite &= self.second.isfinite().all()
-        if self.state.error_feedback:
-            self._keep_error()
-        if not self.finite.is_cpu:
-            plan.right = torch.where(self.finite, self.second, plan.right)
-        elif self.finite.item():
-            plan.right = self.second
-        for matrix, left, right in zip(plan.matrices, plan.lefts(self.first), plan.rights(self.second), strict=True):
-            matrix.of(self.buffer).copy_(left @ right.t())
+        keep_if(self.finite, plan.right, self.second)
+        lefts, rights, own_rights = plan.lefts(self.first), plan.rights(self.second), plan.rights(self.own_second)
+        for matrix, left, right, own_right in zip(plan.matrices, lefts, rights, own_rights, strict=True):
+            wanted = matrix.of(self.wanted)
+            if self.state.error_feedback:
+                keep_if(self.finite, matrix.of(self.error), wanted.addmm_(left, own_right.t(), alpha=-1))
+            torch.mm(left, right.t(), out=wanted)
         lengths = [span.stop - span.start for span in plan.vectors]
         for span, vector in zip(plan.vectors, self.first[plan.first_length :].split(lengths), strict=True):
-            self.buffer[span] = vector
+            self.wanted[span] = vector  # their error stays zero
+        if self.wanted.dtype != self.buffer.dtype:
+            self.buffer.copy_(self.wanted)
         return self.buffer
-
-    def _keep_error(self) -> None:
-        plan = self.plan
-        for matrix, left, right in zip(
-            plan.matrices, plan.lefts(self.first), plan.rights(self.own_second), strict=True
-        ):
-            matrix.of(self.wanted).addmm_(left, right.t(), alpha=-1)
-        for span in plan.vectors:
-            self.wanted[span].zero_()
-        self.state.errors.update(self.index, self.wanted, self.finite)
 
 
 def _average(
