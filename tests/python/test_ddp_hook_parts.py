@@ -1,4 +1,4 @@
-"""Parts of the comm hooks: codes, choice of the largest, order of second collectives, what is kept per bucket."""
+"""Parts of the comm hooks: codes, choice of the largest, two collectives per bucket, what is kept per bucket."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch.futures import Future
 
 from ucxring.ddp.hooks import blocks as coding
 from ucxring.ddp.hooks.blocks import Blocks
-from ucxring.ddp.hooks.ordered import OrderedSecond
 from ucxring.ddp.hooks.per_bucket import PerBucket, keep_if
 from ucxring.ddp.hooks.top_k import largest
+from ucxring.ddp.hooks.two_phases import TwoPhases
 
 BLOCK = 64
 
@@ -149,75 +149,68 @@ class Buckets:
     """Buckets whose collectives are futures that the test completes."""
 
     def __init__(self) -> None:
-        self.second = OrderedSecond(None)
+        self.phases = TwoPhases(None)
         self.log: list[str] = []
-        self.first = [Future() for _ in range(4)]
-        self.then = [Future() for _ in range(4)]
-        self.results = [self.follow(i) for i in range(4)]
+        self.first = [Future() for _ in range(5)]
+        self.second = [Future() for _ in range(5)]
+        self.failure: Future[Any] = Future()
+        self.first[4] = self.failure.then(lambda _: 1 / 0)
+        self.results = [self.run(i) for i in range(5)]
 
-    def follow(self, index: int) -> Future[torch.Tensor]:
-        finish = lambda: torch.tensor(index)  # noqa: E731
-        return self.second.follow(self.first[index], lambda: self.prepare(index), finish, torch.device("cpu"))
+    def run(self, index: int) -> Future[torch.Tensor]:
+        return self.phases.run(
+            lambda: self.start("first", index),
+            lambda: self.prepare(index),
+            lambda: torch.tensor(index),
+            torch.device("cpu"),
+        )
 
     def prepare(self, index: int) -> Callable[[], Future[Any]]:
         self.log.append(f"prepare {index}")
+        if index == 0:  # meanwhile another thread learns that the others' first collectives are done
+            for each in self.first[1:4]:
+                each.set_result(None)
+            self.failure.set_result(None)
         if index == 1:
             raise KeyError("in prepare")
-        return lambda: self.start(index)
+        return lambda: self.start("second", index)
 
-    def start(self, index: int) -> Future[Any]:
-        self.log.append(f"start {index}")
-        if index == 2:
+    def start(self, which: str, index: int) -> Future[Any]:
+        self.log.append(f"{which} {index}")
+        if (which, index) == ("second", 2):
             raise KeyError("in start")
-        return self.then[index]
+        return getattr(self, which)[index]
 
 
-def second_collectives(rank: int, world_size: int) -> None:
+def two_phases(rank: int, world_size: int) -> None:
     buckets = Buckets()
-    assert dist.get_process_group_ranks(buckets.second.group) == list(range(world_size))
-    assert buckets.second.group is not dist.group.WORLD
-    for index in (3, 1, 2):
-        buckets.first[index].set_result(None)
-    assert buckets.log == ["prepare 3", "prepare 1", "prepare 2"]
+    assert buckets.log == ["first 0"]
     buckets.first[0].set_result(None)
-    assert buckets.log[3:] == ["prepare 0", "start 0", "start 2", "start 3"]
-    assert not buckets.results[0].done()
-    buckets.then[3].set_result(None)
-    assert buckets.results[3].wait() == 3
-    buckets.then[0].set_result(None)
-    assert buckets.results[0].wait() == 0
-    with pytest.raises(Exception, match="in prepare"):
-        buckets.results[1].wait()
-    with pytest.raises(Exception, match="in start"):
-        buckets.results[2].wait()
-
-
-def failed_first_collective(rank: int, world_size: int) -> None:
-    buckets = Buckets()
-    cause: Future[Any] = Future()
-    buckets.first.append(cause.then(lambda _: 1 / 0))
-    result = buckets.follow(4)
-    for each in [cause, *buckets.first[:4]]:
-        each.set_result(None)
-    with pytest.raises(Exception, match="division by zero"):
-        result.wait()
+    firsts = [entry for entry in buckets.log if entry.startswith("first")]
+    seconds = [entry for entry in buckets.log if entry.startswith("second")]
+    assert firsts == [f"first {index}" for index in range(5)]
+    assert seconds == ["second 0", "second 2", "second 3"]
+    assert buckets.log.index("prepare 3") < buckets.log.index("second 0")
     assert "prepare 4" not in buckets.log
+    assert not buckets.results[0].done()
+    for index in (3, 0):
+        buckets.second[index].set_result(None)
+        assert buckets.results[index].wait() == index
+    for index, message in ((1, "in prepare"), (2, "in start"), (4, "division by zero")):
+        with pytest.raises(Exception, match=message):
+            buckets.results[index].wait()
 
 
-def ordering(rank: int, world_size: int) -> None:
-    second_collectives(rank, world_size)
-    failed_first_collective(rank, world_size)
+def private_groups(rank: int, world_size: int) -> Any:
+    """The ranks and the timeout of the group; two different ones, not the one given."""
+    phases = TwoPhases(None)
+    groups = [phases.first_group, phases.second_group, dist.group.WORLD]
+    assert len(set(groups)) == 3
+    assert all(dist.get_process_group_ranks(group) == list(range(world_size)) for group in groups)
+    return [group._get_backend(torch.device("cpu")).options._timeout.total_seconds() for group in groups]
 
 
 @pytest.mark.parametrize("backend", ["ucxring", "gloo"])
-def test_order_of_second_collectives(backend: str) -> None:
-    run(ordering, 2, backend=backend)
-
-
-def timeouts(rank: int, world_size: int) -> Any:
-    group = OrderedSecond(None).group
-    return group._get_backend(torch.device("cpu")).options._timeout.total_seconds()
-
-
-def test_the_second_group_has_the_timeout_of_the_first() -> None:
-    assert run(timeouts, 2, timeout_s=17) == [17.0, 17.0]
+def test_two_phases(backend: str) -> None:
+    run(two_phases, 2, backend=backend)
+    assert run(private_groups, 2, timeout_s=17, backend=backend) == [[17.0] * 3] * 2

@@ -59,14 +59,16 @@ class Blocks:
         """The scales in `message`, a view: float32, (rows, blocks)."""
         return message[:, self.length :].view(torch.float32)
 
-    def encode(self, values: torch.Tensor, message: torch.Tensor) -> None:
-        """Writes `values` into `message` and leaves in `values` the error: what they were minus what a reader gets.
+    def encode(self, values: torch.Tensor, message: torch.Tensor, added: torch.Tensor | None = None) -> None:
+        """Writes `values`, plus `added`, into `message` and leaves in `values` their error: what a reader does not get.
 
         The scale of a block with NaN is NaN, with infinity infinity; so is what a reader gets.
         """
         codes, scales = self.codes(message), self.scales(message)
         for chunk in self.chunks():
             part = values[chunk.numbers]
+            if added is not None:
+                part.add_(added[chunk.numbers])
             padded = self._padded(part, chunk)
             _encode(padded, codes[chunk.row, chunk.blocks], scales[chunk.row, chunk.blocks])
             if padded.data_ptr() != part.data_ptr():
@@ -76,10 +78,12 @@ class Blocks:
         """Writes the numbers of `message` to `values`, of any real floating type."""
         codes, scales = self.codes(message), self.scales(message)
         for chunk in self.chunks():
-            part = values[chunk.numbers]
-            decoded = codes[chunk.row, chunk.blocks].to(torch.float32)
+            part, part_codes = values[chunk.numbers], codes[chunk.row, chunk.blocks]
+            in_place = part.dtype == torch.float32 and part.numel() == part_codes.numel()
+            decoded = part.view_as(part_codes).copy_(part_codes) if in_place else part_codes.to(torch.float32)
             decoded.mul_(scales[chunk.row, chunk.blocks].unsqueeze(1))
-            part.copy_(decoded.view(-1)[: part.numel()])
+            if not in_place:
+                part.copy_(decoded.view(-1)[: part.numel()])
 
     def sum_of_rows(self, message: torch.Tensor, factor: float) -> torch.Tensor:
         """The sum of all rows of `message`, times `factor`: float32, as long as a row."""

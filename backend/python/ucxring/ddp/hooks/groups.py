@@ -29,7 +29,7 @@ def start_average(tensor: torch.Tensor, group: dist.ProcessGroup) -> torch.futur
     return dist.all_reduce(tensor, operation, group=group, async_op=True).get_future()
 
 
-def second_group(group: dist.ProcessGroup) -> dist.ProcessGroup:
+def private_group(group: dist.ProcessGroup) -> dist.ProcessGroup:
     """A new group of the same ranks, backend and timeout. Collective: every rank of `group` calls it."""
     return dist.new_group(
         dist.get_process_group_ranks(group),

@@ -8,14 +8,14 @@ import torch.distributed as dist
 
 from ucxring.ddp.hooks.blocks import SCALE_BYTES, Blocks
 from ucxring.ddp.hooks.groups import flat_floats, or_world
-from ucxring.ddp.hooks.ordered import OrderedSecond, Start
 from ucxring.ddp.hooks.per_bucket import PerBucket, keep_if
+from ucxring.ddp.hooks.two_phases import Start, TwoPhases
 
 
 class Int8State:
     """What `int8_compress` keeps: its groups, and the errors of quantisation of this rank's gradients and of its part.
 
-    Make it on all ranks of the group at the same point: it makes a second group (see `OrderedSecond`).
+    Make it on all ranks of the group at the same point: it makes groups of its own (see `TwoPhases`).
 
     Args:
         group: None for the default group.
@@ -37,7 +37,7 @@ class Int8State:
         self.group = or_world(group)
         self.block_size = block_size
         self.error_feedback = error_feedback
-        self.second = OrderedSecond(self.group)
+        self.phases = TwoPhases(self.group)
         self.errors: PerBucket[torch.Tensor] = PerBucket()
         self.part_errors: PerBucket[torch.Tensor] = PerBucket()
 
@@ -61,7 +61,7 @@ def int8_compress(state: Int8State, bucket: dist.GradBucket) -> torch.futures.Fu
     if not isinstance(state, Int8State):
         raise TypeError("int8_compress needs its state: register_comm_hook(Int8State(), int8_compress)")
     exchange = _Exchange(state, bucket)
-    return state.second.follow(exchange.send(), exchange.reduce, exchange.finish, exchange.buffer.device)
+    return state.phases.run(exchange.send, exchange.reduce, exchange.finish, exchange.buffer.device)
 
 
 class _Exchange:
@@ -74,37 +74,35 @@ class _Exchange:
         ranks, device = state.group.size(), self.floats.device
         self.blocks = Blocks(self.wanted.numel(), ranks, state.block_size, device)
         self.part_blocks = Blocks(self.blocks.length, 1, state.block_size, device)
+        self.error = self.part_error = None
         if state.error_feedback:
             self.error = state.errors.get(bucket, lambda: torch.zeros_like(self.wanted))
             self.part_error = state.part_errors.get(bucket, lambda: self.wanted.new_zeros(self.blocks.length))
-            self.wanted.add_(self.error)
         self.message = self.blocks.new_message()
         self.received = torch.empty_like(self.message)
-        self.blocks.encode(self.wanted, self.message)
+        self.blocks.encode(self.wanted, self.message, self.error)
 
     def send(self) -> torch.futures.Future[Any]:
         """Starts the all-to-all."""
-        work = dist.all_to_all_single(self.received, self.message, group=self.state.group, async_op=True)
+        work = dist.all_to_all_single(self.received, self.message, group=self.state.phases.first_group, async_op=True)
         return work.get_future()
 
     def reduce(self) -> Start:
         """Averages this rank's part and quantises it; returns what starts the all-gather."""
         self.part = self.blocks.sum_of_rows(self.received, 1 / self.blocks.rows)
-        if self.state.error_feedback:
-            self.part.add_(self.part_error)
         self.part_message = self.part_blocks.new_message()
-        self.part_blocks.encode(self.part, self.part_message)
+        self.part_blocks.encode(self.part, self.part_message, self.part_error)
         return self.gather
 
     def gather(self) -> torch.futures.Future[Any]:
         """Starts the all-gather, into the memory of the message that has been sent."""
-        rows = [self.message[rank] for rank in self.state.second.ranks]
-        work = dist.all_gather(rows, self.part_message[0], group=self.state.second.group, async_op=True)
+        rows = list(self.message)
+        work = dist.all_gather(rows, self.part_message[0], group=self.state.phases.second_group, async_op=True)
         return work.get_future()
 
     def finish(self) -> torch.Tensor:
         """Keeps the errors and writes the averages into the bucket."""
-        if self.state.error_feedback:
+        if self.error is not None and self.part_error is not None:
             finite = self.blocks.scales(self.message).isfinite().all()
             keep_if(finite, self.error, self.wanted)
             keep_if(finite, self.part_error, self.part)

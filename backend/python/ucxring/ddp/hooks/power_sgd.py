@@ -9,14 +9,14 @@ import torch
 import torch.distributed as dist
 
 from ucxring.ddp.hooks.groups import flat_floats, or_world, start_average
-from ucxring.ddp.hooks.ordered import OrderedSecond, Start
 from ucxring.ddp.hooks.per_bucket import PerBucket, keep_if
+from ucxring.ddp.hooks.two_phases import Start, TwoPhases
 
 
 class PowerSGDState:
     """What `power_sgd_compress` keeps: its groups, the error of each bucket, and the factors of the last step.
 
-    Make it on all ranks of the group at the same point: it makes a second group (see `OrderedSecond`).
+    Make it on all ranks of the group at the same point: it makes groups of its own (see `TwoPhases`).
 
     Args:
         group: None for the default group.
@@ -51,7 +51,7 @@ class PowerSGDState:
         self.warm_start, self.error_feedback, self.seed = warm_start, error_feedback, seed
         self.iteration = 0
         """Steps so far."""
-        self.second = OrderedSecond(self.group)
+        self.phases = TwoPhases(self.group)
         self.errors: PerBucket[torch.Tensor] = PerBucket()
         self.plans: PerBucket[_Plan] = PerBucket()
 
@@ -88,7 +88,7 @@ def power_sgd_compress(state: PowerSGDState, bucket: dist.GradBucket) -> torch.f
     if plan is None or not plan.matrices:
         return _average(floats, buffer, state.group)
     step = _Step(state, bucket, plan)
-    return state.second.follow(step.send(), step.orthogonalise, step.finish, buffer.device)
+    return state.phases.run(step.send, step.orthogonalise, step.finish, buffer.device)
 
 
 @dataclass(frozen=True)
@@ -154,9 +154,10 @@ class _Step:
             self.wanted.add_(self.error)
         self.first = self.wanted.new_empty(plan.first_length + plan.vectors_length)
         self.second = self.wanted.new_empty(plan.second_length)
+        self._multiply()
 
-    def send(self) -> torch.futures.Future[Any]:
-        """Starts the average of all P = M Q, followed by the vectors."""
+    def _multiply(self) -> None:
+        """All P = M Q, followed by the vectors."""
         if not self.state.warm_start:
             self.plan.right = self.plan.random(self.buffer)
         plan = self.plan
@@ -164,7 +165,10 @@ class _Step:
             torch.mm(matrix.of(self.wanted), right, out=left)
         if plan.vectors:
             torch.cat([self.wanted[span] for span in plan.vectors], out=self.first[plan.first_length :])
-        return start_average(self.first, self.state.group)
+
+    def send(self) -> torch.futures.Future[Any]:
+        """Starts the average of what `_multiply` made."""
+        return start_average(self.first, self.state.phases.first_group)
 
     def orthogonalise(self) -> Start:
         """Makes the averaged P orthogonal, then Q = Mᵀ P; returns what starts their average."""
@@ -174,7 +178,7 @@ class _Step:
             left.copy_(torch.linalg.qr(left).Q)
             torch.mm(matrix.of(self.wanted).t(), left, out=right)
         self.own_second = self.second.clone() if self.state.error_feedback else self.second
-        return lambda: start_average(self.second, self.state.second.group)
+        return lambda: start_average(self.second, self.state.phases.second_group)
 
     def finish(self) -> torch.Tensor:
         """Keeps the error and the factors, and writes P Qᵀ and the vectors into the bucket."""
