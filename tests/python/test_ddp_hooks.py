@@ -280,8 +280,10 @@ def with_one(gradient: torch.Tensor, bad: float, wanted: bool) -> torch.Tensor:
 
 
 def errors_of(state: Any) -> list[torch.Tensor]:
-    kept = [getattr(state, name) for name in ("errors", "part_errors") if hasattr(state, name)]
-    return [value.clone() for each in kept for _, value in each._entries.values()]
+    if isinstance(state, Int8State):
+        exchanges = [exchange for _, exchange in state.exchanges._entries.values()]
+        return [error.clone() for each in exchanges for error in (each.error, each.part_error)]
+    return [error.clone() for _, error in state.errors._entries.values()] if state is not None else []
 
 
 def grad_scaler(rank: int, world_size: int, wrapper: str) -> None:

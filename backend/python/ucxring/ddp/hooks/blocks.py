@@ -85,15 +85,15 @@ class Blocks:
             if not in_place:
                 part.copy_(decoded.view(-1)[: part.numel()])
 
-    def sum_of_rows(self, message: torch.Tensor, factor: float) -> torch.Tensor:
-        """The sum of all rows of `message`, times `factor`: float32, as long as a row."""
+    def sum_rows(self, message: torch.Tensor, factor: float, total: torch.Tensor) -> None:
+        """Writes the sum of all rows of `message`, times `factor`, to `total`: float32, as long as a row."""
         codes, scales = self.codes(message), self.scales(message) * factor
-        total = torch.zeros(self.blocks, self.size, dtype=torch.float32, device=self.device)
         for first in range(0, self.blocks, self.step):
             span = slice(first, first + self.step)
-            for row in range(self.rows):
-                total[span].addcmul_(codes[row, span].to(torch.float32), scales[row, span].unsqueeze(1))
-        return total.view(-1)
+            part = total.view(self.blocks, self.size)[span]
+            part.copy_(codes[0, span]).mul_(scales[0, span].unsqueeze(1))
+            for row in range(1, self.rows):
+                part.addcmul_(codes[row, span].to(torch.float32), scales[row, span].unsqueeze(1))
 
     def chunks(self) -> Iterator[_Chunk]:
         """All numbers in turn, and the rows that are padding only: with no numbers."""

@@ -13,7 +13,7 @@ from ucxring.ddp.hooks.two_phases import Start, TwoPhases
 
 
 class Int8State:
-    """What `int8_compress` keeps: its groups, and the errors of quantisation of this rank's gradients and of its part.
+    """What `int8_compress` keeps: groups, messages, and the errors of quantising gradients and this rank's part.
 
     Make it on all ranks of the group at the same point: it makes groups of its own (see `TwoPhases`).
 
@@ -21,8 +21,9 @@ class Int8State:
         group: None for the default group.
         block_size: numbers that share one scale, a multiple of 4. Smaller blocks: a smaller error, more bytes; the
             scales add 4 / block_size bytes per number.
-        error_feedback: adds what was rounded away to the next step's gradients. Costs 4 bytes of memory per parameter,
-            and 4 more for the parameters of this rank's part.
+        error_feedback: adds what was rounded away to the next step's gradients.
+
+    Memory: 2 bytes per parameter and 5 per parameter of this rank's part, and 4 more of each with error feedback.
 
     Raises:
         ValueError: for a block size that is not a positive multiple of 4.
@@ -38,8 +39,7 @@ class Int8State:
         self.block_size = block_size
         self.error_feedback = error_feedback
         self.phases = TwoPhases(self.group)
-        self.errors: PerBucket[torch.Tensor] = PerBucket()
-        self.part_errors: PerBucket[torch.Tensor] = PerBucket()
+        self.exchanges: PerBucket[_Exchange] = PerBucket()
 
 
 def int8_compress(state: Int8State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -60,45 +60,48 @@ def int8_compress(state: Int8State, bucket: dist.GradBucket) -> torch.futures.Fu
     """
     if not isinstance(state, Int8State):
         raise TypeError("int8_compress needs its state: register_comm_hook(Int8State(), int8_compress)")
-    exchange = _Exchange(state, bucket)
-    return state.phases.run(exchange.send, exchange.reduce, exchange.finish, exchange.buffer.device)
+    return state.exchanges.get(bucket, lambda: _Exchange(state, bucket)).begin(bucket.buffer())
 
 
 class _Exchange:
-    """One bucket in one step. Until the averages are there, the bucket's memory holds the error of quantisation."""
+    """One bucket, step after step. Its memory is kept, because new memory costs as much time as the work on it."""
 
     def __init__(self, state: Int8State, bucket: dist.GradBucket) -> None:
-        self.state, self.buffer = state, bucket.buffer()
-        self.floats = flat_floats(self.buffer)
-        self.wanted = self.floats.to(torch.float32)  # the same memory for float32
-        ranks, device = state.group.size(), self.floats.device
-        self.blocks = Blocks(self.wanted.numel(), ranks, state.block_size, device)
+        self.state = state
+        floats = flat_floats(bucket.buffer())
+        ranks, device = state.group.size(), floats.device
+        self.blocks = Blocks(floats.numel(), ranks, state.block_size, device)
         self.part_blocks = Blocks(self.blocks.length, 1, state.block_size, device)
         self.error = self.part_error = None
         if state.error_feedback:
-            self.error = state.errors.get(bucket, lambda: torch.zeros_like(self.wanted))
-            self.part_error = state.part_errors.get(bucket, lambda: self.wanted.new_zeros(self.blocks.length))
-        self.message = self.blocks.new_message()
-        self.received = torch.empty_like(self.message)
+            self.error = torch.zeros(self.blocks.count, dtype=torch.float32, device=device)
+            self.part_error = torch.zeros(self.blocks.length, dtype=torch.float32, device=device)
+        self.message, self.received = self.blocks.new_message(), self.blocks.new_message()
+        self.part_message = self.part_blocks.new_message()
+        self.part = torch.empty(self.blocks.length, dtype=torch.float32, device=device)
+
+    def begin(self, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
+        """Quantises the numbers in `buffer`, which holds the errors of that until the averages are there."""
+        self.buffer, self.floats = buffer, flat_floats(buffer)
+        self.wanted = self.floats.to(torch.float32)  # the same memory for float32
         self.blocks.encode(self.wanted, self.message, self.error)
+        return self.state.phases.run(self.send, self.reduce, self.finish, buffer.device)
 
     def send(self) -> torch.futures.Future[Any]:
         """Starts the all-to-all."""
-        work = dist.all_to_all_single(self.received, self.message, group=self.state.phases.first_group, async_op=True)
-        return work.get_future()
+        group = self.state.phases.first_group
+        return dist.all_to_all_single(self.received, self.message, group=group, async_op=True).get_future()
 
     def reduce(self) -> Start:
         """Averages this rank's part and quantises it; returns what starts the all-gather."""
-        self.part = self.blocks.sum_of_rows(self.received, 1 / self.blocks.rows)
-        self.part_message = self.part_blocks.new_message()
+        self.blocks.sum_rows(self.received, 1 / self.blocks.rows, self.part)
         self.part_blocks.encode(self.part, self.part_message, self.part_error)
         return self.gather
 
     def gather(self) -> torch.futures.Future[Any]:
         """Starts the all-gather, into the memory of the message that has been sent."""
-        rows = list(self.message)
-        work = dist.all_gather(rows, self.part_message[0], group=self.state.phases.second_group, async_op=True)
-        return work.get_future()
+        rows, group = list(self.message), self.state.phases.second_group
+        return dist.all_gather(rows, self.part_message[0], group=group, async_op=True).get_future()
 
     def finish(self) -> torch.Tensor:
         """Keeps the errors and writes the averages into the bucket."""
@@ -107,4 +110,6 @@ class _Exchange:
             keep_if(finite, self.error, self.wanted)
             keep_if(finite, self.part_error, self.part)
         self.blocks.decode(self.message, self.floats)
-        return self.buffer
+        buffer = self.buffer
+        del self.buffer, self.floats, self.wanted  # the bucket belongs to the caller
+        return buffer
