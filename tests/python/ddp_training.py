@@ -9,11 +9,17 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 import ucxring
 
 SAMPLES = 4
 TINY_CAP_MB = 1e-4
+# What wraps a module; each takes torch's argument names.
+WRAPPERS: dict[str, Callable[..., nn.Module]] = {
+    "torch": DistributedDataParallel,
+    "ucxring": ucxring.DistributedDataParallel,
+}
 
 
 def make_model() -> nn.Sequential:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from ddp_training import WRAPPERS
 from harness import run
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 from ucxring.ddp.hooks import (
     Int8State,
@@ -28,8 +28,6 @@ from ucxring.ddp.hooks import (
     top_k_compress,
 )
 
-# What hooks are registered with: name, class.
-WRAPPERS: dict[str, Callable[..., nn.Module]] = {"torch": DistributedDataParallel}
 BACKENDS = ["ucxring", "gloo"]
 
 

@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -10,19 +10,13 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import torch.distributed as dist
+from ddp_training import WRAPPERS
 from harness import run
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
-import ucxring
 from ucxring.ddp.micro_batches import accumulate, split
 from ucxring.ddp.watch import DDPWarning
 
-# What wraps a module; each takes torch's argument names.
-WRAPPERS: dict[str, Callable[..., nn.Module]] = {
-    "torch": DistributedDataParallel,
-    "ucxring": ucxring.DistributedDataParallel,
-}
 WRAPPED = pytest.mark.parametrize("wrapper", WRAPPERS)
 SAMPLES = 12  # per rank and step
 

@@ -24,3 +24,7 @@ __all__ = [
     "power_sgd_compress",
     "top_k_compress",
 ]
+
+# None starts a collective whose place among the others could differ between ranks: ours need not wait for each other.
+for _hook in (bf16_compress, fp16_compress, int8_compress, power_sgd_compress, top_k_compress):
+    _hook.chains = False  # type: ignore[union-attr]
