@@ -110,24 +110,11 @@ class DistributedDataParallel(nn.Module, Joinable):
         self._divide_by_initial_world_size = True
         self._ignored: set[str] = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         parameters = self._parameters_by_name()
-        trained = {name: parameter for name, parameter in parameters.items() if parameter.requires_grad}
         self.device = next(iter(parameters.values())).device if parameters else torch.device("cpu")
         if init_sync:
             _C.check_same_structure(self.process_group, list(parameters.values()), list(parameters))
             self.broadcast_model(0)
-        cap = int((_DEFAULT_BUCKET_CAP_MB if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20))
-        sparse = _sparse_weights(module)
-        self.reducer = _C.Reducer(
-            list(trained.values()),
-            list(trained),
-            [id(parameter) in sparse for parameter in trained.values()],
-            self.process_group,
-            first_bucket_bytes=min(_FIRST_BUCKET_BYTES, cap),
-            bucket_bytes=cap,
-            find_unused_parameters=find_unused_parameters,
-            gradient_as_bucket_view=gradient_as_bucket_view,
-            static_graph=static_graph,
-        )
+        self.reducer = self._make_reducer(_DEFAULT_BUCKET_CAP_MB if bucket_cap_mb is None else bucket_cap_mb)
         self.watch = Watch(
             module,
             dist.get_rank(self.process_group),
@@ -233,6 +220,22 @@ class DistributedDataParallel(nn.Module, Joinable):
         self.reducer.begin_forward(True)
         self._synchronise_forward(attendance)
         self.reducer.take_part_without_data()
+
+    def _make_reducer(self, bucket_cap_mb: float) -> _C.Reducer:
+        trained = {name: each for name, each in self._parameters_by_name().items() if each.requires_grad}
+        sparse = _sparse_weights(self.module)
+        cap = int(bucket_cap_mb * (1 << 20))
+        return _C.Reducer(
+            list(trained.values()),
+            list(trained),
+            [id(parameter) in sparse for parameter in trained.values()],
+            self.process_group,
+            first_bucket_bytes=min(_FIRST_BUCKET_BYTES, cap),
+            bucket_bytes=cap,
+            find_unused_parameters=self.find_unused_parameters,
+            gradient_as_bucket_view=self.gradient_as_bucket_view,
+            static_graph=self.static_graph,
+        )
 
     def _before_forward(self, synchronise: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """What ranks do together before a forward."""
