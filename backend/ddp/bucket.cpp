@@ -1,9 +1,9 @@
 #include "backend/ddp/bucket.hpp"
 
-#include <c10/util/accumulate.h>
+#include <ATen/Parallel.h>
 
-#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 namespace ucxring::ddp {
@@ -20,6 +20,24 @@ at::Tensor place_like(const at::Tensor& flat, std::size_t offset, const at::Tens
   place.set_(flat.storage(), flat.storage_offset() + static_cast<std::int64_t>(offset), parameter.sizes(),
              strides);
   return place;
+}
+
+/// Copies between equal layouts by memcpy, which goes around the cache where torch's copy goes through it.
+void copy_between(const at::Tensor& to, const at::Tensor& from) {
+  const bool alike = to.is_cpu() && from.is_cpu() && to.scalar_type() == from.scalar_type() &&
+                     to.strides() == from.strides() && to.sizes() == from.sizes() &&
+                     from.is_non_overlapping_and_dense() && !from.is_conj() && !from.is_neg();
+  if (!alike) {
+    to.copy_(from);
+    return;
+  }
+  constexpr std::int64_t kGrain = std::int64_t{1} << 20;
+  auto* const target = static_cast<std::byte*>(to.data_ptr());
+  const auto* const source = static_cast<const std::byte*>(from.const_data_ptr());
+  at::parallel_for(0, static_cast<std::int64_t>(from.nbytes()), kGrain,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     std::memcpy(target + begin, source + begin, static_cast<std::size_t>(end - begin));
+                   });
 }
 
 }  // namespace
@@ -63,6 +81,19 @@ bool Bucket::holds(const at::Tensor& gradient, std::size_t member) const {
   const at::Tensor& place = views_[member];
   return gradient.layout() == at::kStrided && gradient.data_ptr() == place.data_ptr() &&
          gradient.sizes() == place.sizes() && gradient.strides() == place.strides();
+}
+
+void Bucket::put(std::size_t member, const at::Tensor& gradient, double factor) const {
+  at::Tensor place = views_[member];
+  if (!gradient.defined()) {
+    place.zero_();
+  } else if (holds(gradient, member)) {
+    if (factor != 1.0) place.mul_(factor);
+  } else if (factor == 1.0) {
+    copy_between(place, gradient);
+  } else {
+    at::mul_out(place, gradient, at::scalar_tensor(factor, gradient.options()));
+  }
 }
 
 void Bucket::zero() {

@@ -37,6 +37,8 @@ class Bucket {
   /// Whether the tensor lies in this bucket's place for `member`.
   [[nodiscard]] bool holds(const at::Tensor& gradient, std::size_t member) const;
 
+  /// Puts a member's dense gradient, times `factor`, into its place; zeros where there is none.
+  void put(std::size_t member, const at::Tensor& gradient, double factor) const;
   /// Zeros all gradients and the trailer.
   void zero();
   [[nodiscard]] Trailer& trailer() noexcept { return trailer_; }

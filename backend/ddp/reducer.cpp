@@ -4,6 +4,7 @@
 
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -290,30 +291,17 @@ void Reducer::place_gradient(Parameter& parameter) {
   at::Tensor& gradient = parameter.tensor.mutable_grad();
   if (parameter.sparse) return;
   const Bucket& bucket = buckets_[parameter.bucket];
-  const at::Tensor& place = bucket.view(parameter.member);
-  const double factor = exchange_.factor();
-  if (!gradient.defined()) {
-    place.zero_();
-    return;
-  }
-  if (gradient.is_sparse()) {
+  if (gradient.defined() && gradient.is_sparse()) {
     failure_ = fmt::format(
         "the gradient of {} is sparse, which the wrapper was not told: it looks for Embedding and "
-        "EmbeddingBag with sparse=True",
+        "EmbeddingBag with "
+        "sparse=True",
         parameter.name);
-    place.zero_();
+    bucket.put(parameter.member, at::Tensor(), 1.0);
     return;
   }
-  if (bucket.holds(gradient, parameter.member)) {
-    if (factor != 1.0) gradient.mul_(factor);
-    return;
-  }
-  if (factor == 1.0) {
-    place.copy_(gradient);
-  } else {
-    at::mul_out(const_cast<at::Tensor&>(place), gradient, at::scalar_tensor(factor, gradient.options()));
-  }
-  if (options_.gradient_as_bucket_view) gradient = place;
+  bucket.put(parameter.member, gradient, exchange_.factor());
+  if (options_.gradient_as_bucket_view && gradient.defined()) gradient = bucket.view(parameter.member);
 }
 
 void Reducer::start_complete_buckets() {
