@@ -10,17 +10,20 @@
 namespace ucxring {
 namespace {
 
-/// Checks the tensors of an all_gather into a list and adds them to `request`: the packed input, and memory
-/// for all ranks' parts. Returns how much each rank gives.
-std::vector<std::size_t> stage_gathering(Request& request, const std::vector<at::Tensor>& parts,
-                                         const at::Tensor& input, int rank) {
+/// Checks the tensors of an all_gather into a list.
+void check_gathering(const std::vector<at::Tensor>& parts, const at::Tensor& input, int rank) {
   check_input(input, "all_gather");
   check_outputs("all_gather", parts, input);
   const at::Tensor& own = parts[static_cast<std::size_t>(rank)];
-  if (own.numel() != input.numel()) {
-    throw_value_error(fmt::format("all_gather: the output tensor for this rank has {} elements, the input {}",
-                                  own.numel(), input.numel()));
-  }
+  if (own.numel() == input.numel()) return;
+  throw_value_error(fmt::format("all_gather: the output tensor for this rank has {} elements, the input {}",
+                                own.numel(), input.numel()));
+}
+
+/// Adds them to `request`: the packed input, and memory for all ranks' parts. Returns how much each rank
+/// gives.
+std::vector<std::size_t> stage_gathering(Request& request, const std::vector<at::Tensor>& parts,
+                                         const at::Tensor& input) {
   request.staging.push_back(packed_copy(input));
   stage_parts(request, parts);
   return moving_counts(parts);
@@ -118,10 +121,17 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::allgather(TensorLists& outputs
   check_equal_lengths("all_gather", outputs.size(), inputs.size());
   const Tensors& parts = outputs.front();
   check_list("all_gather", "output", parts.size(), getSize());
+  check_gathering(parts, input, getRank());
+  const auto whole = writable_joined_bytes(parts, input);
+  const auto start = [&](const CallOptions& call) {
+    return communicator_->all_gather(bytes_of(input), *whole, moving_type(input.scalar_type()),
+                                     moving_counts(parts), call);
+  };
+  if (whole && run_bare(opts.asyncOp, {input, parts.front()}, opts.timeout, start)) return nullptr;
   Request request = make_request("ucxring:all_gather", c10d::OpType::ALLGATHER, opts.timeout);
   request.inputs = inputs;
   request.outputs = parts;
-  const auto counts = stage_gathering(request, parts, input, getRank());
+  const auto counts = stage_gathering(request, parts, input);
   return gather_pairs(std::move(request), opts.asyncOp, {counts});
 }
 
@@ -138,7 +148,8 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::allgather_coalesced(TensorList
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Tensors parts;
     for (const Tensors& of_rank : outputs) parts.push_back(of_rank[i]);
-    counts.push_back(stage_gathering(request, parts, inputs[i], getRank()));
+    check_gathering(parts, inputs[i], getRank());
+    counts.push_back(stage_gathering(request, parts, inputs[i]));
   }
   request.inputs = inputs;
   return gather_pairs(std::move(request), opts.asyncOp, counts);
@@ -195,22 +206,25 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::reduce_scatter(Tensors& output
                     own.numel(), output.numel()));
   }
   const Reducing reducing = to_reducing(opts.reduceOp);
-  static_cast<void>(checked_type(output, reducing));
+  const DataType type = checked_type(output, reducing);
+  const auto scatter_packed = [&](ConstBuffer joined, const at::Tensor& packed, CallOptions call) {
+    call.factor = reducing.factor;
+    return communicator_->reduce_scatter(joined, writable_bytes_of(packed), type, reducing.op,
+                                         moving_counts(parts), call);
+  };
+  const auto whole = joined_bytes(parts, output);
+  const auto start = [&](const CallOptions& call) { return scatter_packed(*whole, output, call); };
+  if (whole && run_bare(opts.asyncOp, {output, parts.front()}, opts.timeout, start)) return nullptr;
   Request request = make_request("ucxring:reduce_scatter", c10d::OpType::REDUCE_SCATTER, opts.timeout);
   request.inputs = parts;
   request.outputs = outputs;
   stage_joined(request, parts);
   request.staging.push_back(packed_space(output));
   stage_result(request, request.staging.back(), output);
-  const auto counts = moving_counts(parts);
-  return launch(
-      std::move(request), opts.asyncOp, [&](WorkUcxring& work, const Request& kept, CallOptions call) {
-        call.factor = reducing.factor;
-        const ConstBuffer joined = bytes_of(kept.staging.front());
-        const Buffer own_part = writable_bytes_of(kept.staging.back());
-        work.add(communicator_->reduce_scatter(
-            joined, own_part, combining_type(kept.staging.front().scalar_type()), reducing.op, counts, call));
-      });
+  return launch(std::move(request), opts.asyncOp,
+                [&](WorkUcxring& work, const Request& kept, const CallOptions& call) {
+                  work.add(scatter_packed(bytes_of(kept.staging.front()), kept.staging.back(), call));
+                });
 }
 
 ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::_reduce_scatter_base(

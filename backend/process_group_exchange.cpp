@@ -87,16 +87,24 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::alltoall(Tensors& outputs, Ten
   const auto sends = moving_counts(inputs);
   const auto receives = moving_counts(outputs);
   const DataType type = moving_type(inputs.front().scalar_type());
+  const auto exchange = [&](ConstBuffer from, Buffer to, const CallOptions& call) {
+    return communicator_->all_to_all(from, to, type, sends, receives, call);
+  };
+  const auto from = joined_bytes(inputs, outputs.front());
+  const auto to = writable_joined_bytes(outputs, inputs.front());
+  const auto start = [&](const CallOptions& call) { return exchange(*from, *to, call); };
+  const bool joined = from && to;
+  if (joined && run_bare(opts.asyncOp, {outputs.front(), inputs.front()}, opts.timeout, start))
+    return nullptr;
   Request request = make_request("ucxring:all_to_all", c10d::OpType::ALLTOALL, opts.timeout);
   request.inputs = inputs;
   request.outputs = outputs;
   stage_joined(request, inputs);
   stage_parts(request, outputs);
   return launch(std::move(request), opts.asyncOp,
-                [&](WorkUcxring& work, const Request& kept, CallOptions call) {
-                  work.add(communicator_->all_to_all(bytes_of(kept.staging.front()),
-                                                     writable_bytes_of(kept.staging.back()), type, sends,
-                                                     receives, call));
+                [&](WorkUcxring& work, const Request& kept, const CallOptions& call) {
+                  const Buffer target = writable_bytes_of(kept.staging.back());
+                  work.add(exchange(bytes_of(kept.staging.front()), target, call));
                 });
 }
 

@@ -75,55 +75,75 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::gather(TensorLists& outputs, T
                                                          const c10d::GatherOptions& opts) {
   const at::Tensor& input = only(inputs, "gather");
   const Rank root = checked_root("gather", opts.rootRank, getSize());
+  const bool is_root = opts.rootRank == getRank();
   check_input(input, "gather");
-  Request request = make_request("ucxring:gather", c10d::OpType::GATHER, opts.timeout);
-  request.inputs = inputs;
-  request.staging.push_back(packed_copy(input));
-  std::vector<std::size_t> counts(static_cast<std::size_t>(getSize()));
-  if (opts.rootRank == getRank()) {
-    request.outputs = root_list("gather", "output", outputs, getSize());
-    check_outputs("gather", request.outputs, input);
-    check_own_part("gather", request.outputs, getRank(), input);
-    counts = moving_counts(request.outputs);
-    stage_parts(request, request.outputs);
+  std::vector<std::size_t> counts;  // elsewhere than at the root nobody knows or needs them
+  if (is_root) {
+    const Tensors& parts = root_list("gather", "output", outputs, getSize());
+    check_outputs("gather", parts, input);
+    check_own_part("gather", parts, getRank(), input);
+    counts = moving_counts(parts);
   } else {
     check_no_list("gather", "output", outputs);
   }
   const DataType type = moving_type(input.scalar_type());
-  return launch(
-      std::move(request), opts.asyncOp, [&](WorkUcxring& work, const Request& kept, CallOptions call) {
-        const Buffer output = kept.staging.size() > 1 ? writable_bytes_of(kept.staging.back()) : Buffer{};
-        const ConstBuffer own = bytes_of(kept.staging.front());
-        work.add(communicator_->gather(own, output, type, counts, root, call));
-      });
+  const auto gather_packed = [&](const at::Tensor& own, Buffer output, const CallOptions& call) {
+    return communicator_->gather(bytes_of(own), output, type, counts, root, call);
+  };
+  const auto whole = is_root ? writable_joined_bytes(outputs.front(), input) : Buffer{};
+  const auto start = [&](const CallOptions& call) { return gather_packed(input, *whole, call); };
+  const at::Tensor& kept_alive = is_root ? outputs.front().front() : input;
+  if (whole && run_bare(opts.asyncOp, {input, kept_alive}, opts.timeout, start)) return nullptr;
+  Request request = make_request("ucxring:gather", c10d::OpType::GATHER, opts.timeout);
+  request.inputs = inputs;
+  request.staging.push_back(packed_copy(input));
+  if (is_root) {
+    request.outputs = outputs.front();
+    stage_parts(request, request.outputs);
+  }
+  return launch(std::move(request), opts.asyncOp,
+                [&](WorkUcxring& work, const Request& kept, CallOptions call) {
+                  const Buffer output = is_root ? writable_bytes_of(kept.staging.back()) : Buffer{};
+                  work.add(gather_packed(kept.staging.front(), output, call));
+                });
 }
 
 ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::scatter(Tensors& outputs, TensorLists& inputs,
                                                           const c10d::ScatterOptions& opts) {
   const at::Tensor& output = only(outputs, "scatter");
   const Rank root = checked_root("scatter", opts.rootRank, getSize());
+  const bool is_root = opts.rootRank == getRank();
   check_output(output, "scatter");
-  Request request = make_request("ucxring:scatter", c10d::OpType::SCATTER, opts.timeout);
-  request.outputs = outputs;
-  request.staging.push_back(packed_space(output));
-  stage_result(request, request.staging.back(), output);
-  std::vector<std::size_t> counts(static_cast<std::size_t>(getSize()));
-  if (opts.rootRank == getRank()) {
-    request.inputs = root_list("scatter", "input", inputs, getSize());
-    check_inputs("scatter", request.inputs, output);
-    check_own_part("scatter", request.inputs, getRank(), output);
-    counts = moving_counts(request.inputs);
-    stage_joined(request, request.inputs);
+  std::vector<std::size_t> counts;  // elsewhere than at the root nobody knows or needs them
+  if (is_root) {
+    const Tensors& parts = root_list("scatter", "input", inputs, getSize());
+    check_inputs("scatter", parts, output);
+    check_own_part("scatter", parts, getRank(), output);
+    counts = moving_counts(parts);
   } else {
     check_no_list("scatter", "input", inputs);
   }
   const DataType type = moving_type(output.scalar_type());
-  return launch(
-      std::move(request), opts.asyncOp, [&](WorkUcxring& work, const Request& kept, CallOptions call) {
-        const ConstBuffer input = kept.staging.size() > 1 ? bytes_of(kept.staging.back()) : ConstBuffer{};
-        const Buffer own = writable_bytes_of(kept.staging.front());
-        work.add(communicator_->scatter(input, own, type, counts, root, call));
-      });
+  const auto scatter_packed = [&](ConstBuffer input, const at::Tensor& own, const CallOptions& call) {
+    return communicator_->scatter(input, writable_bytes_of(own), type, counts, root, call);
+  };
+  const auto whole = is_root ? joined_bytes(inputs.front(), output) : ConstBuffer{};
+  const auto start = [&](const CallOptions& call) { return scatter_packed(*whole, output, call); };
+  const at::Tensor& kept_alive = is_root ? inputs.front().front() : output;
+  if (whole && run_bare(opts.asyncOp, {output, kept_alive}, opts.timeout, start)) return nullptr;
+  Request request = make_request("ucxring:scatter", c10d::OpType::SCATTER, opts.timeout);
+  request.outputs = outputs;
+  request.staging.push_back(packed_space(output));
+  stage_result(request, request.staging.back(), output);
+  if (is_root) {
+    request.inputs = inputs.front();
+    stage_joined(request, request.inputs);
+  }
+  return launch(std::move(request), opts.asyncOp,
+                [&](WorkUcxring& work, const Request& kept, CallOptions call) {
+                  const ConstBuffer input = is_root ? bytes_of(kept.staging.back()) : ConstBuffer{};
+                  work.add(scatter_packed(input, kept.staging.front(), call));
+                });
 }
 
 }  // namespace ucxring

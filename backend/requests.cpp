@@ -40,19 +40,25 @@ at::Tensor space_for(const Tensors& parts) {
   return flat_space(parts.front(), count);
 }
 
-/// The memory of `parts` as one flat tensor, where they lie packed one after the other, as the chunks of a
-/// tensor do; an undefined one where they do not.
-at::Tensor joined_memory(const Tensors& parts) {
+/// The bytes of `parts` if they lie packed one after the other, as the chunks of a tensor do.
+std::optional<std::size_t> joined_size(const Tensors& parts) {
   const at::Tensor& first = parts.front();
-  const auto* next = static_cast<const std::byte*>(first.const_data_ptr());
-  std::int64_t count = 0;
+  const auto* const begin = static_cast<const std::byte*>(first.const_data_ptr());
+  std::size_t bytes = 0;
   for (const at::Tensor& part : parts) {
-    if (!is_packed(part) || !part.is_alias_of(first) || part.const_data_ptr() != next) return {};
-    next += part.nbytes();
-    count += part.numel();
+    if (!is_packed(part) || !part.is_alias_of(first) || part.const_data_ptr() != begin + bytes) return {};
+    bytes += part.nbytes();
   }
+  return bytes;
+}
+
+/// The memory of `parts` as one flat tensor if they are joined; an undefined one if they are not.
+at::Tensor joined_memory(const Tensors& parts) {
+  const auto size = joined_size(parts);
+  if (!size) return {};
+  const at::Tensor& first = parts.front();
   const at::AutoDispatchBelowADInplaceOrView below;
-  return first.as_strided({count}, {1});
+  return first.as_strided({static_cast<std::int64_t>(*size / first.itemsize())}, {1});
 }
 
 bool any_alias(const Tensors& some, const Tensors& others) {
@@ -142,6 +148,20 @@ void stage_joined(Request& request, const Tensors& parts) {
   }
   request.staging.push_back(space_for(parts));
   gather_values(parts, request.staging.back());
+}
+
+std::optional<ConstBuffer> joined_bytes(const Tensors& parts, const at::Tensor& apart) {
+  const at::Tensor& first = parts.front();
+  const auto size = first.is_alias_of(apart) ? std::nullopt : joined_size(parts);
+  if (!size) return {};
+  return ConstBuffer{static_cast<const std::byte*>(first.const_data_ptr()), *size};
+}
+
+std::optional<Buffer> writable_joined_bytes(const Tensors& parts, const at::Tensor& apart) {
+  const at::Tensor& first = parts.front();
+  const auto size = first.is_alias_of(apart) ? std::nullopt : joined_size(parts);
+  if (!size) return {};
+  return Buffer{static_cast<std::byte*>(first.mutable_data_ptr()), *size};
 }
 
 std::vector<std::size_t> moving_counts(const Tensors& parts) {

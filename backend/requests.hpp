@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "backend/convert.hpp"
@@ -33,6 +34,13 @@ void check_inputs(const char* operation, const std::vector<at::Tensor>& parts, c
 
 /// How many elements of `moving_type` each tensor has.
 [[nodiscard]] std::vector<std::size_t> moving_counts(const std::vector<at::Tensor>& parts);
+
+/// The memory of `parts`, in one storage that is not the one of `apart`, where they lie packed one after the
+/// other, as the chunks of a tensor do.
+[[nodiscard]] std::optional<ConstBuffer> joined_bytes(const std::vector<at::Tensor>& parts,
+                                                      const at::Tensor& apart);
+[[nodiscard]] std::optional<Buffer> writable_joined_bytes(const std::vector<at::Tensor>& parts,
+                                                          const at::Tensor& apart);
 
 [[nodiscard]] Request make_request(const char* title, c10d::OpType type, std::chrono::milliseconds timeout);
 /// Adds to `request` that `packed` is brought to `target` at the end, where they are not the same tensor.

@@ -14,15 +14,10 @@ namespace ucxring {
 
 namespace {
 
-using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 constexpr auto kInterruptPeriod = milliseconds(50);
-constexpr auto kShortNap = milliseconds(1);
-constexpr auto kLongNap = milliseconds(16);
-/// Nothing should need it: a transport that misses an event loses this much time, and not the operation.
-constexpr auto kLongestSleep = std::chrono::seconds(1);
 constexpr nanoseconds kShortestSpin{2000};
 /// With a pause of some 20 ns each.
 constexpr std::int64_t kLooksPerMicrosecond = 40;
@@ -274,72 +269,6 @@ void Engine::wake_sleepers() {
   if (sleepers_.load() == 0) return;
   { const std::lock_guard lock(sleep_mutex_); }  // a sleeper between its check and its wait is not missed
   sleep_changed_.notify_all();
-}
-
-void Engine::kick() {
-  if (driving_.load()) {
-    if (driver_bed_.occupied.load()) driver_bed_.wake();
-    return;
-  }
-  if (!background_.joinable() || kicked_.exchange(true)) return;
-  if (background_bed_.occupied.load()) {
-    background_bed_.wake();
-    return;
-  }
-  { const std::lock_guard lock(background_mutex_); }
-  background_changed_.notify_one();
-}
-
-/// Rests while waiting threads drive: short naps that grow as long as they go on, ended by `kick`.
-void Engine::nap() {
-  auto length = kShortNap;
-  auto seen = drives_.load(std::memory_order_relaxed);
-  std::unique_lock lock(background_mutex_);
-  while (!stop_) {
-    if (background_changed_.wait_for(lock, length, [&] { return stop_.load() || kicked_.load(); })) return;
-    const auto now = drives_.load(std::memory_order_relaxed);
-    if (now == seen && !driving_.load()) return;
-    seen = now;
-    length = std::min(length * 2, kLongNap);
-  }
-}
-
-void Engine::run_background() {
-  auto seen = drives_.load(std::memory_order_relaxed);
-  while (!stop_) {
-    const auto now = drives_.load(std::memory_order_relaxed);
-    if (driving_.load() || (now != seen && !kicked_.load())) {
-      nap();
-      seen = drives_.load(std::memory_order_relaxed);
-      if (driving_.load()) {
-        kicked_.store(false);
-        continue;
-      }
-    }
-    kicked_.store(false);
-    bool moved = false;
-    {
-      const Baton baton(*this);
-      moved = drive_once();
-    }
-    wake_sleepers();
-    if (moved) {
-      if (contenders_.load(std::memory_order_relaxed) > 0) ::sched_yield();
-      continue;
-    }
-    background_bed_.occupied.store(true);
-    if (!kicked_.load() && !stop_) sleep(background_bed_, std::chrono::steady_clock::now() + kLongestSleep);
-    background_bed_.occupied.store(false);
-  }
-}
-
-void Engine::stop_background() {
-  if (!background_.joinable()) return;
-  stop_.store(true);
-  { const std::lock_guard lock(background_mutex_); }
-  background_bed_.wake();
-  background_changed_.notify_all();
-  background_.join();
 }
 
 }  // namespace ucxring

@@ -116,8 +116,12 @@ class Engine {
   void drive(const std::atomic<bool>& done, Time until, const Context* clock);
   void sleep_while_driven(const std::atomic<bool>& done, Time until, const Context* clock);
   void wake_sleepers();
+
+  // engine_background.cpp
   void run_background();
   void nap();
+  bool in_burst();
+  void rest();
   void stop_background();
   [[nodiscard]] Time earliest_deadline();
 
@@ -147,6 +151,9 @@ class Engine {
   std::condition_variable background_changed_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> kicked_{false};
+  std::atomic<std::uint64_t> kicks_{0};
+  std::uint64_t counted_kicks_ = 0;  // by the background thread
+  Time counted_at_{};                // likewise
   std::thread background_;
 };
 

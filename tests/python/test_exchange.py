@@ -144,31 +144,6 @@ def uneven_lists(rank: int, world_size: int) -> None:
     assert torch.equal(parts[0], torch.ones(3))
 
 
-def lists_of_chunks(rank: int, world_size: int) -> None:
-    """Lists that are one tensor's chunks, in order, in another order, with a gap, and with the input among them."""
-    own = torch.arange(4.0) + 10 * rank
-    wanted = torch.cat([torch.arange(4.0) + 10 * each for each in range(world_size)])
-    base = torch.full((4 * world_size + 2,), -1.0)
-    dist.all_gather(list(base[1:-1].chunk(world_size)), own)
-    assert torch.equal(base, torch.cat([torch.tensor([-1.0]), wanted, torch.tensor([-1.0])]))
-    dist.all_gather(list(base[1:-1].chunk(world_size))[::-1], own)
-    assert torch.equal(base[1:-1].view(world_size, 4).flip(0).flatten(), wanted)
-    wide = torch.full((world_size, 5), -1.0)
-    dist.all_gather([row[:4] for row in wide], own)
-    assert torch.equal(wide[:, :4].flatten(), wanted)
-    assert bool((wide[:, 4] == -1).all())
-    whole = torch.zeros(4 * world_size)
-    parts = list(whole.chunk(world_size))
-    parts[(rank + 1) % world_size].copy_(own)  # where another rank's part comes to lie
-    dist.all_gather(parts, parts[(rank + 1) % world_size])
-    assert torch.equal(whole, wanted)
-    before = wanted.clone()
-    result = torch.empty(4)
-    dist.reduce_scatter(result, list(wanted.chunk(world_size)))
-    assert torch.equal(result, before.chunk(world_size)[rank] * world_size)
-    assert torch.equal(wanted, before), "inputs stay"
-
-
 def exchanges(rank: int, world_size: int) -> None:
     for dtype in MOVABLE:
         for count in (0, 1, 5, 1000):
@@ -273,7 +248,6 @@ def everything(rank: int, world_size: int) -> None:
         reduces_complex,
         gathers_and_scatters,
         uneven_lists,
-        lists_of_chunks,
         exchanges,
         coalesced_gathers,
         sparse_sums,

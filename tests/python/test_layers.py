@@ -20,7 +20,7 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
@@ -263,21 +263,29 @@ def objects(rank: int, world_size: int) -> None:
 
 
 def pipeline(rank: int, world_size: int) -> None:
-    """Two stages, 1F1B over four micro-batches, against the whole model in one process."""
+    """A stage on each rank, four micro-batches, GPipe and 1F1B, against the whole model in one process."""
     torch.manual_seed(7)
     stages = [nn.Linear(6, 6) for _ in range(world_size)]
     reference = copy.deepcopy(nn.Sequential(*stages))
     inputs, targets = torch.randn(8, 6), torch.randn(8, 6)
-    stage = PipelineStage(stages[rank], rank, world_size, torch.device("cpu"))
-    schedule = Schedule1F1B(stage, 4, loss_fn=nn.functional.mse_loss)
-    for _ in range(2):
-        arguments = (inputs,) if rank == 0 else ()
-        options = {"target": targets, "losses": []} if rank == world_size - 1 else {}
-        schedule.step(*arguments, **options)
-        nn.functional.mse_loss(reference(inputs), targets).backward()
-        torch.testing.assert_close(stages[rank].weight.grad, reference[rank].weight.grad, rtol=1e-5, atol=1e-6)
-        stages[rank].zero_grad()
-        reference.zero_grad()
+    for kind in (ScheduleGPipe, Schedule1F1B):
+        stage = PipelineStage(stages[rank], rank, world_size, torch.device("cpu"))
+        schedule = kind(stage, 4, loss_fn=nn.functional.mse_loss)
+        for _ in range(2):
+            losses: list[torch.Tensor] = []
+            last = rank == world_size - 1
+            arguments = (inputs,) if rank == 0 else ()
+            outputs = schedule.step(*arguments, **({"target": targets, "losses": losses} if last else {}))
+            right = reference(inputs)
+            loss = nn.functional.mse_loss(right, targets)
+            loss.backward()
+            if last:
+                torch.testing.assert_close(outputs, right, rtol=1e-5, atol=1e-6)
+                torch.testing.assert_close(torch.stack(losses).mean(), loss, rtol=1e-5, atol=1e-6)
+            for ours, theirs in zip(stages[rank].parameters(), reference[rank].parameters(), strict=True):
+                torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-5, atol=1e-6)
+            stages[rank].zero_grad()
+            reference.zero_grad()
 
 
 def layers(rank: int, world_size: int) -> None:

@@ -57,6 +57,29 @@ def test_operations_go_on_while_nobody_waits() -> None:
     run(nobody_waits, 3)
 
 
+def bursts(rank: int, world_size: int) -> None:
+    """Many small operations started at once, more than may be in flight, then one that is late on a rank."""
+    for count in (8, 100, 1000):
+        tensors = [torch.full((1 + i % 64,), float(rank + i)) for i in range(count)]
+        works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+        deadline = time.monotonic() + 30
+        while not all(work.is_completed() for work in works):
+            assert time.monotonic() < deadline, f"a burst of {count} operations does not end without a waiter"
+            time.sleep(0.005)
+        for i, tensor in enumerate(tensors):
+            assert torch.equal(tensor, torch.full((1 + i % 64,), float(world_size * i + sum(range(world_size)))))
+        if rank == 0:
+            time.sleep(0.2)  # the burst of the others is over when this rank comes
+        late = dist.all_reduce(torch.ones(1 << 20), async_op=True)
+        while not late.is_completed():
+            assert time.monotonic() < deadline, "nothing moves after a burst"
+            time.sleep(0.005)
+
+
+def test_bursts_go_on_while_nobody_waits() -> None:
+    run(bursts, 2)
+
+
 def gil_stays_free(rank: int, world_size: int) -> None:
     dist.barrier()
     counted = 0
