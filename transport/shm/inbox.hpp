@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "transport/audience.hpp"
 #include "transport/matcher.hpp"
 #include "transport/shared_memory.hpp"
 #include "transport/shm/happens_before.hpp"
@@ -34,8 +35,8 @@ class Inbox {
   /// As `Endpoint::receive_into` and `receive_apply`.
   Status post(Rank peer, const PostedReceive& receive);
 
-  /// Who hears of messages nobody asked for, of control messages and of lost peers; may be null.
-  void set_listener(Listener* listener) noexcept { listener_ = listener; }
+  /// Who hears of messages nobody asked for, of control messages and of lost peers: as `Audience::set`.
+  bool set_listener(Listener* listener) { return audience_.set(listener); }
 
   /// Looks for new messages and news of every sender; true when there were any.
   bool progress();
@@ -117,7 +118,7 @@ class Inbox {
   std::vector<int> slots_;  // by rank
   std::vector<Source> sources_;
   Matcher<Copy> matcher_;
-  Listener* listener_ = nullptr;
+  Audience audience_;
   bool moved_ = false;  // a completion finished or the listener was called
 };
 

@@ -26,7 +26,7 @@ class ShmTransport final : public Transport, public SharedMemory {
   Endpoint& endpoint(Rank peer) override;
   [[nodiscard]] std::vector<int> hosts() const override { return neighbours_.hosts; }
   [[nodiscard]] SharedMemory* shared_memory() noexcept override { return this; }
-  void set_listener(Listener* listener) noexcept override { inbox_.set_listener(listener); }
+  void set_listener(Listener* listener) override { activity_ |= inbox_.set_listener(listener); }
   void abort(const Status& why) noexcept override;
   [[nodiscard]] bool flushed() const noexcept override { return outbox_->flushed(); }
 
