@@ -31,6 +31,7 @@ class Inbox {
   /// As in `SharedMemory`.
   [[nodiscard]] SharedMemory::Message peek(Rank peer, Tag tag) noexcept;
   void release(Rank peer, Tag tag) noexcept;
+  [[nodiscard]] bool overlooked() const noexcept { return passed_over_ && has_unannounced(); }
 
   /// As `Endpoint::receive_into` and `receive_apply`.
   Status post(Rank peer, const PostedReceive& receive);
@@ -102,7 +103,8 @@ class Inbox {
     return true;
   }
   [[nodiscard]] static std::span<const std::byte> bytes_of(const Source& source, const Cell& cell) noexcept;
-  [[nodiscard]] static bool find(Source& source, Tag tag) noexcept;
+  [[nodiscard]] bool find(Source& source, Tag tag) noexcept;
+  [[nodiscard]] bool has_unannounced() const noexcept;
   void consume(Source& source, std::uint64_t position) noexcept;
   void take(Source& source, std::uint64_t position, const PostedReceive& receive);
   void take_fragment(Source& source, std::uint64_t position);
@@ -119,7 +121,8 @@ class Inbox {
   std::vector<Source> sources_;
   Matcher<Copy> matcher_;
   Audience audience_;
-  bool moved_ = false;  // a completion finished or the listener was called
+  bool passed_over_ = false;  // `find` skipped a message since the last `progress`
+  bool moved_ = false;        // a completion finished or the listener was called
 };
 
 }  // namespace ucxring::shm

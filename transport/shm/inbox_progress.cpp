@@ -25,7 +25,14 @@ bool Inbox::progress() {
       found = true;
     }
   }
+  passed_over_ = false;
   return std::exchange(moved_, false) || found;
+}
+
+bool Inbox::has_unannounced() const noexcept {
+  return std::any_of(sources_.begin(), sources_.end(), [](const Source& source) {
+    return std::max(source.announced, source.head) < source.seen;
+  });
 }
 
 bool Inbox::has_news() const noexcept {

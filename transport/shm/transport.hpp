@@ -50,6 +50,7 @@ class ShmTransport final : public Transport, public SharedMemory {
   }
   [[nodiscard]] Message peek(Rank peer, Tag tag) noexcept override { return inbox_.peek(peer, tag); }
   void release(Rank peer, Tag tag) noexcept override { inbox_.release(peer, tag); }
+  [[nodiscard]] bool overlooked() const noexcept override { return inbox_.overlooked(); }
   [[nodiscard]] const Status& gone(Rank peer) const noexcept override { return inbox_.gone(peer); }
   void stay_awake() noexcept override { context_->stay_awake(); }
 
