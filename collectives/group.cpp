@@ -42,9 +42,13 @@ Operation Group::start(const Fingerprint& fingerprint, const OperationBuffers& b
     const auto sequence = sequence_.load(std::memory_order_relaxed) + 1;
     begin(plan->stamp, sequence);
     Progress begun;
-    if (call.wait_soon && plan->immediate && shared_ != nullptr && active_.empty() && waiting_.empty()) {
+    const bool alone = active_.empty() && waiting_.empty() && sequence < mismatched_;
+    if (call.wait_soon && plan->immediate && shared_ != nullptr && alone) {
       begun = run_immediately(*plan, buffers, sequence);
-      if (begun.moves == plan->moves.list.size()) return Operation(sequence);
+      if (begun.moves == plan->moves.list.size()) {
+        if (shared_->overlooked()) look_back(fingerprint, sequence);
+        return Operation(sequence);
+      }
     }
     execution = idle_execution();
     const auto timeout = call.timeout.count() > 0 ? call.timeout : this->timeout();
@@ -78,7 +82,7 @@ void Group::begin(Stamp stamp, std::uint64_t sequence) {
   ours_[sequence % kRemembered] = {sequence, stamp, rank_.value};
   const Called& early = early_[sequence % kRemembered];
   if (early.sequence == sequence && early.stamp != stamp) {
-    report(mismatch(sequence, early.rank, early.stamp, stamp), rank_.value, {});
+    report_mismatch(sequence, early.rank, early.stamp, stamp);
   }
 }
 
@@ -86,6 +90,12 @@ Progress Group::run_immediately(const Plan& plan, const OperationBuffers& buffer
   shared_->stay_awake();
   const ImmediateRun run{plan, *shared_, sequence, engine_.looks(), engine_.contenders()};
   return run.run(buffers);
+}
+
+/// Operation `sequence` is done, but messages have been passed over for it: one may tell of a mismatch.
+void Group::look_back(const Fingerprint& fingerprint, std::uint64_t sequence) {
+  context_->progress();
+  if (sequence >= mismatched_ && !alive()) refuse(fingerprint.describe());
 }
 
 /// An execution that nobody refers to any more, or a new one.
@@ -121,7 +131,7 @@ bool Group::advance(Time now) {
 bool Group::advance_operations() {
   bool moved = false;
   dirty_ = false;
-  for (std::size_t i = 0; i < active_.size(); ++i) {
+  for (std::size_t i = 0; i < active_.size() && active_[i]->sequence() < mismatched_; ++i) {
     moved |= active_[i]->advance();
     if (active_[i]->done() || active_[i]->trouble().status.ok()) continue;
     const Status why = explain(*active_[i]);
@@ -144,6 +154,13 @@ void Group::report(const Status& why, int origin, Duration grace) {
   reported_ = why;
   report_origin_ = origin;
   report_due_ = grace > Duration{} ? context_->now() + grace : Time{};
+}
+
+/// A mismatch that this rank has seen itself. The peer's messages of later operations may have come with the
+/// one that gave it away: those operations are not done, although they could be.
+void Group::report_mismatch(std::uint64_t sequence, int peer, Stamp theirs, Stamp ours) {
+  mismatched_ = std::min(mismatched_, sequence);
+  report(mismatch(sequence, peer, theirs, ours), rank_.value, {});
 }
 
 bool Group::settle_failures(Time now) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,6 +88,8 @@ class Group final : public Driven, private Listener {
   bool advance_operations();
   bool advance_peers();
   void report(const Status& why, int origin, Duration grace);
+  void report_mismatch(std::uint64_t sequence, int peer, Stamp theirs, Stamp ours);
+  void look_back(const Fingerprint& fingerprint, std::uint64_t sequence);
   [[nodiscard]] Duration grace(int peer) const noexcept;
   bool settle_failures(Time now);
   [[nodiscard]] std::shared_ptr<Execution> idle_execution();
@@ -127,6 +130,7 @@ class Group final : public Driven, private Listener {
   std::size_t pool_cursor_ = 0;
   std::array<Called, kRemembered> ours_{};
   std::array<Called, kRemembered> early_{};
+  std::uint64_t mismatched_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t peer_sequence_ = 0;
   bool dirty_ = false;
   std::optional<Inquiry> inquiry_;

@@ -73,7 +73,7 @@ void Group::on_unexpected(Rank peer, Tag tag, Stamp stamp) {
       std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& e) { return e->sequence() == sequence; });
   // A finished operation has received all its messages: one more means that the peer runs another one.
   if (!active || called.stamp != stamp) {
-    report(mismatch(sequence, peer.value, stamp, called.stamp), rank_.value, {});
+    report_mismatch(sequence, peer.value, stamp, called.stamp);
   }
 }
 

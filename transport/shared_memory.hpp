@@ -63,6 +63,10 @@ class SharedMemory {
   /// Gives the message back that `peek` of the same tag found.
   virtual void release(Rank peer, Tag tag) noexcept = 0;
 
+  /// Whether `peek` has passed over messages of which `Listener::on_unexpected` has not been told yet. The
+  /// next `Context::progress()` tells.
+  [[nodiscard]] virtual bool overlooked() const noexcept = 0;
+
   /// Why `peer` will send nothing more; ok while it may.
   [[nodiscard]] virtual const Status& gone(Rank peer) const noexcept = 0;
 

@@ -40,8 +40,8 @@ class Context {
   virtual bool skip_to(Time /*time*/) { return false; }
 };
 
-/// Receiver of what a transport learns outside of posted operations. Called from `Context::progress()`; it
-/// may post and send, and must not block.
+/// Receiver of what a transport learns outside of posted operations. Called from `Context::progress()` and
+/// `Transport::set_listener`; it may post and send, and must not block.
 class Listener {
  public:
   virtual ~Listener() = default;
@@ -105,8 +105,10 @@ class Transport {
   /// Direct access to the messages of ranks on this host; null when there is none. Lives as long as this.
   [[nodiscard]] virtual SharedMemory* shared_memory() noexcept { return nullptr; }
 
-  /// Who hears of unexpected messages, control messages and lost peers; null to hear nothing. Not owned.
-  virtual void set_listener(Listener* listener) noexcept = 0;
+  /// Who hears of unexpected messages, control messages and lost peers; null to hear nothing. Not owned. The
+  /// first one is told, inside this call, what came before it: peers send as soon as they have joined, and
+  /// another group may have the context polled. An unexpected message may have been received meanwhile.
+  virtual void set_listener(Listener* listener) = 0;
 
   /// Fails everything posted with `why`. When it returns no transfer touches a buffer of the caller any more.
   /// Control messages already sent are still delivered where the peer lives. Idempotent; later posts fail

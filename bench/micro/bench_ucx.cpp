@@ -81,7 +81,9 @@ class Side {
         context_(ucx::make_context(config_from_environment(), "localhost")),
         transport_(ucx::create(context_, make_file_store(directory), rank, 2, std::chrono::seconds(20))),
         endpoint_(transport_->endpoint(Rank(1 - rank.value))),
-        rank_(rank) {}
+        rank_(rank) {
+    transport_->set_listener(nullptr);
+  }
 
   void latency() {
     std::vector<std::byte> out(std::size_t{64} << 10);

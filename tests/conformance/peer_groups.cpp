@@ -7,8 +7,9 @@
 namespace ucxring::testing {
 
 PeerGroups peer_groups(std::string name, const MakeJoin& make_join) {
-  return {std::move(name), [make_join](int world_size, const Communicator::Options& options,
-                                       const std::function<void(Communicator&)>& body) {
+  return {std::move(name), make_join,
+          [make_join](int world_size, const Communicator::Options& options,
+                      const std::function<void(Communicator&)>& body) {
             run_on_threads(world_size, make_join(make_memory_store(), world_size), options, body);
           }};
 }

@@ -14,9 +14,14 @@ namespace ucxring::testing {
 
 using Bytes = std::vector<std::byte>;
 
+/// Makes what makes the transport of each rank of one group.
+using Join = std::function<std::unique_ptr<Transport>(Rank)>;
+using MakeJoin = std::function<Join(const std::shared_ptr<Store>& store, int world_size)>;
+
 /// How to run ranks over one transport.
 struct PeerGroups {
   std::string name;
+  MakeJoin make_join;
   /// Runs `body` on a thread for each rank, as `run_on_threads`.
   std::function<void(int world_size, const Communicator::Options& options,
                      const std::function<void(Communicator&)>& body)>
@@ -24,9 +29,6 @@ struct PeerGroups {
 };
 inline void PrintTo(const PeerGroups& groups, std::ostream* out) { *out << groups.name; }
 
-/// Makes what makes the transport of each rank of one group.
-using Join = std::function<std::unique_ptr<Transport>(Rank)>;
-using MakeJoin = std::function<Join(const std::shared_ptr<Store>& store, int world_size)>;
 [[nodiscard]] PeerGroups peer_groups(std::string name, const MakeJoin& make_join);
 
 /// The transports of this test program.

@@ -197,6 +197,22 @@ TEST_P(TransportConformance, ControlMessagesSentBeforeAnAbortArrive) {
   });
 }
 
+TEST_P(TransportConformance, FirstListenerHearsOfAFarewellBefore) {
+  const auto group = make(2);
+  std::vector<std::byte> target(8);
+  Completion received;
+  group->receive(1, 0, target, Tag::make(1, 0, 0), 1, received);
+  group->on(0, [&](Transport& transport) { transport.abort(Status(ErrorCode::transport, "it is late")); });
+  group->finish(1, received);
+  group->settle();
+  RecordingListener listener;
+  group->on(1, [&](Transport& transport) {
+    transport.set_listener(&listener);
+    EXPECT_EQ(listener.left.size() + listener.lost.size() > 0, true);
+    transport.set_listener(nullptr);
+  });
+}
+
 TEST_P(TransportConformance, FarewellIsHeardAfterWhatWasSent) {
   const auto group = make(2);
   RecordingListener listener;

@@ -223,6 +223,39 @@ TEST_P(TransportConformance, TellsOfUnexpectedMessagesOnly) {
   group->on(1, [&](Transport& transport) { transport.set_listener(nullptr); });
 }
 
+TEST_P(TransportConformance, FirstListenerHearsWhatCameBefore) {
+  const auto group = make(2);
+  const auto data = pattern(8, 1);
+  std::vector<std::byte> target(8);
+  std::array<Completion, 5> done;
+  group->send(0, 1, data, Tag::make(2, 3, 4), 99, done[0]);
+  group->on(0, [&](Transport& transport) { transport.endpoint(Rank(1)).send_control(data); });
+  group->send(0, 1, data, Tag::make(1, 0, 0), kStamp, done[1]);
+  group->receive(1, 0, target, Tag::make(1, 0, 0), kStamp, done[2]);
+  group->succeed(1, done[2]);
+  group->settle();
+  RecordingListener listener;
+  RecordingListener late;
+  group->on(1, [&](Transport& transport) {
+    static_cast<void>(transport.take_activity());
+    transport.set_listener(&listener);
+    EXPECT_EQ(listener.unexpected.back().tag, Tag::make(2, 3, 4));
+    EXPECT_EQ(listener.unexpected.back().stamp, 99u);
+    ASSERT_EQ(listener.control.size(), 1u);
+    EXPECT_EQ(listener.control[0].second, data);
+    EXPECT_TRUE(transport.take_activity());
+    transport.set_listener(nullptr);
+  });
+  group->on(0, [&](Transport& transport) { transport.endpoint(Rank(1)).send_control(data); });
+  group->settle();
+  group->on(1, [&](Transport& transport) {
+    transport.set_listener(&late);
+    EXPECT_TRUE(late.unexpected.empty());
+    EXPECT_TRUE(late.control.empty()) << "nobody was to hear it";
+    transport.set_listener(nullptr);
+  });
+}
+
 TEST_P(TransportConformance, ReportsActivityOnce) {
   const auto group = make(2);
   std::array<std::byte, 8> target{};

@@ -84,9 +84,8 @@ void LoopbackTransport::handle(Message message) {
       }
       return;
     case Message::Kind::control:
-      if (listener_ == nullptr) return;
-      activity_ = true;
-      return listener_->on_control(message.from, message.copy);
+      activity_ |= audience_.on_control(message.from, message.copy);
+      return;
     case Message::Kind::left:
       return lose(message.from, message.status, false);
     case Message::Kind::lost:
@@ -102,9 +101,7 @@ void LoopbackTransport::arrived(Message message) {
   if (const auto receive = matcher_.arrive(peer, tag)) return consume(*receive, message);
   const std::size_t bytes = message.bytes;
   matcher_.keep({peer, tag, stamp, bytes, std::move(message)});
-  if (listener_ == nullptr) return;
-  activity_ = true;
-  listener_->on_unexpected(peer, tag, stamp);
+  activity_ |= audience_.on_unexpected(peer, tag, stamp);
 }
 
 void LoopbackTransport::consume(const PostedReceive& receive, Message& message) {
@@ -152,10 +149,8 @@ void LoopbackTransport::lose(Rank peer, const Status& why, bool killed) {
     failed |= matcher_.fail_posted(peer, why);
   }
   activity_ |= failed;
-  if (listener_ == nullptr) return;
-  activity_ = true;
-  if (failed || killed) listener_->on_peer_lost(peer, why);
-  if (!killed) listener_->on_peer_left(peer, why);
+  if (failed || killed) activity_ |= audience_.on_peer_lost(peer, why);
+  if (!killed) activity_ |= audience_.on_peer_left(peer, why);
 }
 
 void LoopbackTransport::fail_all(const Status& why) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "transport/audience.hpp"
 #include "transport/endpoint_table.hpp"
 #include "transport/gone_peers.hpp"
 #include "transport/loopback/hub.hpp"
@@ -42,7 +43,7 @@ class LoopbackTransport final : public Transport {
   [[nodiscard]] const std::shared_ptr<Context>& context() const noexcept override { return context_; }
   Endpoint& endpoint(Rank peer) override { return endpoints_.get(*this, peer); }
   [[nodiscard]] std::vector<int> hosts() const override { return hub_->hosts(); }
-  void set_listener(Listener* listener) noexcept override { listener_ = listener; }
+  void set_listener(Listener* listener) override { activity_ |= audience_.set(listener); }
   void abort(const Status& why) noexcept override;
   [[nodiscard]] bool flushed() const noexcept override { return sends_.size() == 0; }
 
@@ -71,7 +72,7 @@ class LoopbackTransport final : public Transport {
   std::uint64_t next_send_ = 0;
   GonePeers gone_;
   Status failure_;
-  Listener* listener_ = nullptr;
+  Audience audience_;
 };
 
 }  // namespace ucxring::loopback

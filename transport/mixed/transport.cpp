@@ -42,7 +42,7 @@ Endpoint& MixedTransport::endpoint(Rank peer) {
   return side_of(peer).transport->endpoint(peer);
 }
 
-void MixedTransport::set_listener(Listener* listener) noexcept {
+void MixedTransport::set_listener(Listener* listener) {
   listener_ = listener;
   for (Side* side : {&near_, &far_}) side->transport->set_listener(listener == nullptr ? nullptr : side);
 }

@@ -19,7 +19,7 @@ class MixedTransport final : public Transport {
   Endpoint& endpoint(Rank peer) override;
   [[nodiscard]] std::vector<int> hosts() const override { return hosts_; }
   [[nodiscard]] SharedMemory* shared_memory() noexcept override { return near_.transport->shared_memory(); }
-  void set_listener(Listener* listener) noexcept override;
+  void set_listener(Listener* listener) override;
   void abort(const Status& why) noexcept override;
   [[nodiscard]] bool flushed() const noexcept override;
   [[nodiscard]] bool take_activity() noexcept override;

@@ -44,7 +44,9 @@ bool Inbox::find(Source& source, Tag tag) noexcept {
       if (!filled(source, position)) return false;
       ++source.seen;
     }
-    if (cell(source, position).tag != tag.bits() || source.states[position % kCells] == CellState::consumed) {
+    if (source.states[position % kCells] == CellState::consumed) continue;
+    if (cell(source, position).tag != tag.bits()) {
+      passed_over_ = true;
       continue;
     }
     source.found = position;

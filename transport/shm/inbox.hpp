@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "transport/audience.hpp"
 #include "transport/matcher.hpp"
 #include "transport/shared_memory.hpp"
 #include "transport/shm/happens_before.hpp"
@@ -30,12 +31,13 @@ class Inbox {
   /// As in `SharedMemory`.
   [[nodiscard]] SharedMemory::Message peek(Rank peer, Tag tag) noexcept;
   void release(Rank peer, Tag tag) noexcept;
+  [[nodiscard]] bool overlooked() const noexcept { return passed_over_ && has_unannounced(); }
 
   /// As `Endpoint::receive_into` and `receive_apply`.
   Status post(Rank peer, const PostedReceive& receive);
 
-  /// Who hears of messages nobody asked for, of control messages and of lost peers; may be null.
-  void set_listener(Listener* listener) noexcept { listener_ = listener; }
+  /// Who hears of messages nobody asked for, of control messages and of lost peers: as `Audience::set`.
+  bool set_listener(Listener* listener) { return audience_.set(listener); }
 
   /// Looks for new messages and news of every sender; true when there were any.
   bool progress();
@@ -101,7 +103,8 @@ class Inbox {
     return true;
   }
   [[nodiscard]] static std::span<const std::byte> bytes_of(const Source& source, const Cell& cell) noexcept;
-  [[nodiscard]] static bool find(Source& source, Tag tag) noexcept;
+  [[nodiscard]] bool find(Source& source, Tag tag) noexcept;
+  [[nodiscard]] bool has_unannounced() const noexcept;
   void consume(Source& source, std::uint64_t position) noexcept;
   void take(Source& source, std::uint64_t position, const PostedReceive& receive);
   void take_fragment(Source& source, std::uint64_t position);
@@ -117,8 +120,9 @@ class Inbox {
   std::vector<int> slots_;  // by rank
   std::vector<Source> sources_;
   Matcher<Copy> matcher_;
-  Listener* listener_ = nullptr;
-  bool moved_ = false;  // a completion finished or the listener was called
+  Audience audience_;
+  bool passed_over_ = false;  // `find` skipped a message since the last `progress`
+  bool moved_ = false;        // a completion finished or the listener was called
 };
 
 }  // namespace ucxring::shm

@@ -25,7 +25,14 @@ bool Inbox::progress() {
       found = true;
     }
   }
+  passed_over_ = false;
   return std::exchange(moved_, false) || found;
+}
+
+bool Inbox::has_unannounced() const noexcept {
+  return std::any_of(sources_.begin(), sources_.end(), [](const Source& source) {
+    return std::max(source.announced, source.head) < source.seen;
+  });
 }
 
 bool Inbox::has_news() const noexcept {
@@ -59,7 +66,7 @@ void Inbox::arrived(Source& source, std::uint64_t position) {
   if (continues) return;
   const Tag tag = Tag::from_bits(cell.tag);
   if (const auto receive = matcher_.arrive(source.rank, tag)) return take(source, position, *receive);
-  if (listener_ != nullptr) listener_->on_unexpected(source.rank, tag, cell.stamp);
+  audience_.on_unexpected(source.rank, tag, cell.stamp);
 }
 
 void Inbox::read_news(Source& source) {
@@ -87,7 +94,7 @@ void Inbox::read_control(Source& source) {
     copy_from_ring(*source.control, source.control_read + sizeof length, message.data(), length);
     source.control_read += (sizeof length + length + 7) / 8 * 8;
     source.ack->control.store(source.control_read, std::memory_order_release);
-    if (listener_ != nullptr) listener_->on_control(source.rank, {message.data(), length});
+    audience_.on_control(source.rank, {message.data(), length});
   }
   if (source.neighbour && source.header->wants_acks.load(std::memory_order_relaxed) != 0)
     source.neighbour->ring();
@@ -133,9 +140,8 @@ bool Inbox::lose(Rank peer, const Status& why, bool killed) {
   }
   source.assembly.reset();
   moved_ = true;
-  if (listener_ == nullptr) return true;
-  if (failed || killed) listener_->on_peer_lost(peer, why);
-  if (!killed) listener_->on_peer_left(peer, why);
+  if (failed || killed) audience_.on_peer_lost(peer, why);
+  if (!killed) audience_.on_peer_left(peer, why);
   return true;
 }
 

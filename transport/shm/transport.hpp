@@ -26,7 +26,7 @@ class ShmTransport final : public Transport, public SharedMemory {
   Endpoint& endpoint(Rank peer) override;
   [[nodiscard]] std::vector<int> hosts() const override { return neighbours_.hosts; }
   [[nodiscard]] SharedMemory* shared_memory() noexcept override { return this; }
-  void set_listener(Listener* listener) noexcept override { inbox_.set_listener(listener); }
+  void set_listener(Listener* listener) override { activity_ |= inbox_.set_listener(listener); }
   void abort(const Status& why) noexcept override;
   [[nodiscard]] bool flushed() const noexcept override { return outbox_->flushed(); }
 
@@ -50,6 +50,7 @@ class ShmTransport final : public Transport, public SharedMemory {
   }
   [[nodiscard]] Message peek(Rank peer, Tag tag) noexcept override { return inbox_.peek(peer, tag); }
   void release(Rank peer, Tag tag) noexcept override { inbox_.release(peer, tag); }
+  [[nodiscard]] bool overlooked() const noexcept override { return inbox_.overlooked(); }
   [[nodiscard]] const Status& gone(Rank peer) const noexcept override { return inbox_.gone(peer); }
   void stay_awake() noexcept override { context_->stay_awake(); }
 

@@ -79,9 +79,8 @@ void SimTransport::handle(Event& event) {
     case Event::Kind::data:
       return finish_transfer(event);
     case Event::Kind::control:
-      if (listener_ == nullptr || !gone_.why(event.from).ok()) return;
-      activity_ = true;
-      return listener_->on_control(event.from, event.copy);
+      if (gone_.why(event.from).ok()) activity_ |= audience_.on_control(event.from, event.copy);
+      return;
     case Event::Kind::left:
       return lose(event.from, event.status, false);
     case Event::Kind::lost:
@@ -101,9 +100,7 @@ void SimTransport::arrived(Event& event) {
   if (const auto receive = matcher_.arrive(peer, tag)) return consume(*receive, event);
   const std::size_t bytes = event.bytes;
   matcher_.keep({peer, tag, stamp, bytes, std::move(event)});
-  if (listener_ == nullptr) return;
-  activity_ = true;
-  listener_->on_unexpected(peer, tag, stamp);
+  activity_ |= audience_.on_unexpected(peer, tag, stamp);
 }
 
 void SimTransport::consume(const PostedReceive& receive, Event& event) {
@@ -161,10 +158,8 @@ void SimTransport::lose(Rank peer, const Status& why, bool killed) {
   sends_.extract_if(of_peer, [&](Rank, Tag, const Send& send) { fail(send.done); });
   transfers_.extract_if(of_peer, [&](Rank, Tag, const PostedReceive& receive) { fail(receive.done); });
   activity_ |= failed;
-  if (listener_ == nullptr) return;
-  activity_ = true;
-  if (failed || killed) listener_->on_peer_lost(peer, why);
-  if (!killed) listener_->on_peer_left(peer, why);
+  if (failed || killed) activity_ |= audience_.on_peer_lost(peer, why);
+  if (!killed) activity_ |= audience_.on_peer_left(peer, why);
 }
 
 void SimTransport::fail_all(const Status& why) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "transport/audience.hpp"
 #include "transport/endpoint_table.hpp"
 #include "transport/gone_peers.hpp"
 #include "transport/matcher.hpp"
@@ -23,7 +24,7 @@ class SimTransport final : public Transport {
   [[nodiscard]] const std::shared_ptr<Context>& context() const noexcept override { return context_; }
   Endpoint& endpoint(Rank peer) override;
   [[nodiscard]] std::vector<int> hosts() const override { return world_->hosts(); }
-  void set_listener(Listener* listener) noexcept override { listener_ = listener; }
+  void set_listener(Listener* listener) override { activity_ |= audience_.set(listener); }
   void abort(const Status& why) noexcept override;
   [[nodiscard]] bool flushed() const noexcept override { return sends_.size() == 0; }
 
@@ -62,7 +63,7 @@ class SimTransport final : public Transport {
   std::uint64_t next_send_ = 0;
   GonePeers gone_;
   Status failure_;
-  Listener* listener_ = nullptr;
+  Audience audience_;
 };
 
 }  // namespace ucxring::sim

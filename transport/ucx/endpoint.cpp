@@ -93,7 +93,7 @@ void UcxEndpoint::on_goodbye() {
       Status(ErrorCode::peer_lost, fmt::format("{} has left the group", group_.describe(peer_)), peer_.value);
   inbox_.fail_peer(peer_, failure_);
   group_.activity = true;
-  if (Listener* listener = group_.audience()) listener->on_peer_left(peer_, failure_);
+  group_.audience.on_peer_left(peer_, failure_);
 }
 
 void UcxEndpoint::say_goodbye() {
@@ -114,7 +114,7 @@ void UcxEndpoint::on_lost(ucs_status_t status) {
   state_ = State::lost;
   inbox_.fail_peer(peer_, failure_);
   group_.activity = true;
-  if (Listener* listener = group_.audience()) listener->on_peer_lost(peer_, failure_);
+  group_.audience.on_peer_lost(peer_, failure_);
 }
 
 Status UcxEndpoint::explain(ucs_status_t status) const {
@@ -164,7 +164,7 @@ bool SelfEndpoint::deliver() {
   }
   delivering_.clear();
   for (const auto& control : controls) {
-    if (Listener* listener = group_.audience()) listener->on_control(group_.rank, control);
+    if (group_.aborted.ok()) group_.audience.on_control(group_.rank, control);
   }
   group_.activity = true;
   return true;

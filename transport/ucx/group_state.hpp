@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "transport/audience.hpp"
 #include "transport/transport.hpp"
 #include "transport/ucx/handles.hpp"
 #include "transport/ucx/join.hpp"
@@ -19,13 +20,11 @@ struct GroupState {
   Rank rank;
   GroupSecret secret{};
   std::vector<Member> members;
-  Listener* listener = nullptr;
+  Audience audience;
   Status aborted;  ///< why, once the group is aborted
   bool activity = false;
   std::chrono::steady_clock::time_point last_warning{};
 
-  /// Who hears of events now: nobody once the group is aborted.
-  [[nodiscard]] Listener* audience() noexcept { return aborted.ok() ? listener : nullptr; }
   [[nodiscard]] Route route_to(Rank peer) const noexcept {
     return {secret, static_cast<std::uint32_t>(rank.value), static_cast<std::uint32_t>(peer.value)};
   }

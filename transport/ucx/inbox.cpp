@@ -164,10 +164,7 @@ void Inbox::keep(Message message) {
   const Tag tag = message.tag;
   const Stamp stamp = message.stamp;
   matcher_.keep(std::move(message));
-  if (Listener* listener = group_.audience()) {
-    group_.activity = true;
-    listener->on_unexpected(peer, tag, stamp);
-  }
+  if (group_.aborted.ok()) group_.activity |= group_.audience.on_unexpected(peer, tag, stamp);
 }
 
 void Inbox::start_transfer(Rank peer, const PostedReceive& receive, void* offer) {

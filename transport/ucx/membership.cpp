@@ -21,7 +21,7 @@ constexpr auto kCancelLimit = 100ms;
 Membership::Membership(UcpWorker worker, const Protocol& protocol, Rank rank, Group group)
     : worker_(std::move(worker)),
       event_fd_(event_fd_of(worker_.get())),
-      group_{worker_.get(), protocol, rank, group.secret, std::move(group.members), nullptr, {}, false, {}},
+      group_{worker_.get(), protocol, rank, group.secret, std::move(group.members), {}, {}, false, {}},
       outbox_(group_),
       inbox_(group_),
       self_(group_, inbox_) {
@@ -161,8 +161,7 @@ void Membership::on_control(Rank source, ControlKind kind, std::span<const std::
       peer.on_goodbye();
       return;
     case ControlKind::user:
-      group_.activity = true;
-      if (Listener* listener = group_.audience()) listener->on_control(source, message);
+      group_.activity |= group_.audience.on_control(source, message);
       return;
   }
   group_.warn_dropped(fmt::format("{} sent an unknown control message", group_.describe(source)));

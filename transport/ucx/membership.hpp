@@ -26,7 +26,7 @@ class Membership final : public Polled {
   [[nodiscard]] int world_size() const noexcept { return static_cast<int>(group_.members.size()); }
   /// As `Transport::endpoint`.
   [[nodiscard]] Endpoint& endpoint(Rank peer);
-  void set_listener(Listener* listener) noexcept { group_.listener = listener; }
+  void set_listener(Listener* listener) { group_.activity |= group_.audience.set(listener); }
   /// Whether any completion or listener call happened since the last call.
   [[nodiscard]] bool take_activity() noexcept { return std::exchange(group_.activity, false); }
   [[nodiscard]] bool flushed() noexcept;

@@ -20,7 +20,7 @@ class UcxTransport final : public Transport {
   [[nodiscard]] int world_size() const noexcept override { return membership_->world_size(); }
   [[nodiscard]] const std::shared_ptr<Context>& context() const noexcept override { return base_context_; }
   Endpoint& endpoint(Rank peer) override { return membership_->endpoint(peer); }
-  void set_listener(Listener* listener) noexcept override { membership_->set_listener(listener); }
+  void set_listener(Listener* listener) override { membership_->set_listener(listener); }
   void abort(const Status& why) noexcept override;
   [[nodiscard]] bool flushed() const noexcept override { return membership_->flushed(); }
   [[nodiscard]] bool take_activity() noexcept override { return membership_->take_activity(); }
