@@ -22,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
+using testing::kPrompt;
 using testing::Processes;
 using testing::ProcessRank;
 using testing::RegisterRole;
