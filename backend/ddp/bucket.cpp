@@ -66,15 +66,19 @@ Bucket::Bucket(std::vector<std::size_t> members, std::span<const at::Tensor> par
   }
   const bool complex = first.is_complex();
   const at::ScalarType real = c10::toRealValueType(first.scalar_type());
-  const bool exact = real == at::kFloat || real == at::kDouble;
   const auto length = static_cast<std::int64_t>(elements * (complex ? 2 : 1));
-  const std::int64_t trailing = Trailer::length(group.getSize(), notes && exact);
+  const std::int64_t trailing = Trailer::length(group.getSize(), notes);
   storage_ = allocate_for(group, length + trailing, first.options().dtype(real).requires_grad(false));
-  trailer_ = Trailer(storage_.narrow(0, length, trailing), notes && exact);
+  trailer_ = Trailer(storage_.narrow(0, length, trailing), notes);
   flat_ = storage_.narrow(0, 0, length);
   if (complex) flat_ = at::view_as_complex(flat_.view({-1, 2}));
   for (std::size_t member = 0; member < members_.size(); ++member)
     views_.push_back(place_like(flat_, offsets_[member], parameters[members_[member]]));
+}
+
+bool Bucket::has_room_for_notes(const at::Tensor& parameter) {
+  const at::ScalarType real = c10::toRealValueType(parameter.scalar_type());
+  return real == at::kFloat || real == at::kDouble;
 }
 
 bool Bucket::holds(const at::Tensor& gradient, std::size_t member) const {

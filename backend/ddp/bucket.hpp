@@ -14,7 +14,7 @@
 namespace ucxring::ddp {
 
 /// Gradients of one dtype and device that lie one after the other, and behind them a `Trailer` (with notes
-/// where `notes` asks for it and the dtype has room for exact numbers). It is reduced with the gradients,
+/// where `notes` asks for them). It is reduced with the gradients,
 /// which costs nothing, so every rank learns of it without a collective of its own. A bucket of one sparse
 /// gradient has no memory and no trailer.
 class Bucket {
@@ -23,6 +23,9 @@ class Bucket {
   /// module, `members` the indices of the bucket's.
   Bucket(std::vector<std::size_t> members, std::span<const at::Tensor> parameters, bool sparse, bool notes,
          c10d::ProcessGroup& group);
+
+  /// Whether notes are exact in a bucket of this parameter's dtype.
+  [[nodiscard]] static bool has_room_for_notes(const at::Tensor& parameter);
 
   [[nodiscard]] const std::vector<std::size_t>& members() const noexcept { return members_; }
   [[nodiscard]] bool sparse() const noexcept { return sparse_; }

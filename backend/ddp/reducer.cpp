@@ -24,6 +24,13 @@ std::int64_t kind_of(const at::Tensor& parameter) {
          device.index();
 }
 
+/// The parameters in the order in which backward is expected to give their gradients.
+std::vector<std::size_t> reversed(std::size_t count) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.rbegin(), order.rend(), std::size_t{0});
+  return order;
+}
+
 bool inside_backward() { return torch::autograd::get_current_graph_task_id() != -1; }
 
 }  // namespace
@@ -54,9 +61,7 @@ Reducer::Reducer(std::vector<at::Tensor> parameters, std::vector<std::string> na
     parameter.name = std::move(names[index]);
     parameter.sparse = sparse[index];
   }
-  std::vector<std::size_t> order(tensors_.size());
-  std::iota(order.rbegin(), order.rend(), std::size_t{0});
-  build_buckets(order);
+  build_buckets(reversed(tensors_.size()));
 }
 
 void Reducer::watch_gradients() {
@@ -74,9 +79,15 @@ void Reducer::build_buckets(std::span<const std::size_t> order) {
   if (rebuilt_ && plan == members_of_buckets()) return;
   buckets_.clear();
   if (alone()) return;
+  // Notes travel in the last bucket that has room for them.
+  const auto noted = std::find_if(plan.rbegin(), plan.rend(), [&](const auto& members) {
+    return !parameters_[members.front()].sparse && Bucket::has_room_for_notes(tensors_[members.front()]);
+  });
+  const bool notes = noted != plan.rend();
+  noted_bucket_ = notes ? static_cast<std::size_t>(plan.rend() - noted) - 1 : 0;
   for (std::size_t index = 0; index < plan.size(); ++index) {
     const bool sparse = parameters_[plan[index].front()].sparse;
-    buckets_.emplace_back(plan[index], tensors_, sparse, index + 1 == plan.size(), exchange_.group());
+    buckets_.emplace_back(plan[index], tensors_, sparse, notes && index == noted_bucket_, exchange_.group());
     for (std::size_t member = 0; member < plan[index].size(); ++member) {
       parameters_[plan[index][member]].bucket = index;
       parameters_[plan[index][member]].member = member;
@@ -124,11 +135,7 @@ void Reducer::set_comm_hook(std::unique_ptr<c10d::CommHookInterface> hook, bool 
     throw_value_error("ucxring DDP: register the comm hook before the first forward");
   const bool was_alone = alone();
   exchange_.set_hook(std::move(hook), chains);
-  if (was_alone) {
-    std::vector<std::size_t> order(tensors_.size());
-    std::iota(order.rbegin(), order.rend(), std::size_t{0});
-    build_buckets(order);
-  }
+  if (was_alone) build_buckets(reversed(tensors_.size()));
 }
 
 void Reducer::annotate(std::uint32_t batch_hash, std::uint32_t parameter_hash) {
@@ -209,9 +216,9 @@ void Reducer::backward_reaches(bool synchronise, std::uint64_t generation) {
 void Reducer::begin_backward() {
   running_ = true;
   timing_.backward = now_seconds();
-  torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->finish_backward();
-  });
+  // It keeps the reducer to the end of backward, whatever becomes of the wrapper.
+  torch::autograd::Engine::get_default_engine().queue_callback(
+      [self = shared_from_this()] { self->finish_backward(); });
 }
 
 void Reducer::start_synchronising() {

@@ -130,6 +130,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::vector<Parameter> parameters_;
   Exchange exchange_;
   std::vector<Bucket> buckets_;
+  std::size_t noted_bucket_ = 0;  // whose trailer carries notes, if any does
   std::unique_ptr<GradientHooks> hooks_;
 
   // From forward to the end of backward.

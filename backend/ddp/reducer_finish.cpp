@@ -191,7 +191,7 @@ void Reducer::end_step() {
   if (exchange_.has_hook()) {
     if (status_numbers_.defined()) timing_.ranks = status_.notes(exchange_.world_size());
   } else if (!buckets_.empty() && flights_.size() == buckets_.size()) {
-    timing_.ranks = buckets_.back().trailer().notes(exchange_.world_size());
+    timing_.ranks = buckets_[noted_bucket_].trailer().notes(exchange_.world_size());
   }
   timings_.push_back(timing_);
   if (timings_.size() > kTimingsKept) timings_.pop_front();

@@ -258,6 +258,20 @@ def test_timings_and_notes_of_all_ranks(world_size: int, backend: str, hook: boo
     run(timings, world_size, hook, backend=backend)
 
 
+def notes_beside_sparse_gradients(rank: int, world_size: int) -> None:
+    """Whatever the last bucket is, the ranks' notes travel."""
+    ddp = ucxring.DistributedDataParallel(nn.Sequential(nn.Embedding(10, 4, sparse=True), nn.Linear(4, 4)))
+    ddp.watch.steps_finished = lambda _timings: None  # type: ignore[method-assign]
+    loss = ddp(torch.tensor([rank, 3])).sum()
+    ddp.reducer.annotate(5 + rank, 0)
+    loss.backward()
+    assert [row[1] for row in ddp.reducer.take_timings()[0].ranks] == [5, 6]
+
+
+def test_notes_beside_sparse_gradients() -> None:
+    run(notes_beside_sparse_gradients, 2)
+
+
 def watched(rank: int, world_size: int, folder: str) -> list[str]:
     """Every rank takes the same batch, and one weight of rank 1 changes: two warnings on rank 0."""
     model = make_model()
