@@ -22,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
+using testing::kPrompt;
 using testing::Processes;
 using testing::ProcessRank;
 using testing::RegisterRole;
@@ -111,7 +112,7 @@ TEST(ShmProcesses, DeathIsNoticedAtOnce) {
   EXPECT_EQ(ranks.wait(0, 20s), 0);
   EXPECT_EQ(ranks.wait(1, 20s), 0);
   for (const char* file : {"noticed0", "noticed1"}) {
-    EXPECT_LT(noted_time(ranks.directory() / file) - killed, 200ms) << file;
+    EXPECT_LT(noted_time(ranks.directory() / file) - killed, kPrompt) << file;
   }
   ranks.announce("over");
 }

@@ -146,7 +146,7 @@ const RegisterRole kKilled("killed", [](const ProcessRank& process) {
     }
     member.context->progress();
   }
-  require(member.until([&] { return pending.finished() && flood.finished(); }, 2s), "not told");
+  require(member.until([&] { return pending.finished() && flood.finished(); }, kPrompt), "not told");
   require(pending.status.code() == ErrorCode::peer_lost && pending.status.peer() == 2, "another failure");
   require(pending.status.message().find("rank 2") != std::string_view::npos, "rank 2 is not named");
   require(member.listener.lost == std::vector<int>{2}, "the listener was not told once");
@@ -155,7 +155,7 @@ const RegisterRole kKilled("killed", [](const ProcessRank& process) {
           "a dead peer takes messages");
   const auto begin = Clock::now();
   member.transport.reset();
-  require(Clock::now() - begin < 1s, "leaving takes too long");
+  require(Clock::now() - begin < kPrompt, "leaving takes too long");
 });
 
 /// Rank 1 is stopped; rank 0 sees no error, and can abort at once.
@@ -182,7 +182,7 @@ const RegisterRole kStopped("stopped", [](const ProcessRank& process) {
           "finished without a peer");
   const auto begin = Clock::now();
   member.transport->abort(Status(ErrorCode::timeout, "enough"));
-  require(Clock::now() - begin < 1s, "aborting takes too long");
+  require(Clock::now() - begin < kPrompt, "aborting takes too long");
   require(sent.status.code() == ErrorCode::timeout && received.status.code() == ErrorCode::timeout,
           "wrong status");
   require(member.listener.lost.empty(), "a stopped peer was reported lost");
@@ -209,9 +209,9 @@ TEST(UcxProcesses, SurvivorsNameAKilledPeer) {
   ranks.signal(2, SIGKILL);
   EXPECT_EQ(ranks.wait(2, 5s), -SIGKILL);
   const auto begin = Clock::now();
-  EXPECT_EQ(ranks.wait(0, 10s), 0);
-  EXPECT_EQ(ranks.wait(1, 10s), 0);
-  EXPECT_LT(Clock::now() - begin, 3s);  // two to notice, one to leave
+  EXPECT_EQ(ranks.wait(0, 30s), 0);
+  EXPECT_EQ(ranks.wait(1, 30s), 0);
+  EXPECT_LT(Clock::now() - begin, kPrompt);
 }
 
 TEST(UcxProcesses, AStoppedPeerIsNoDeadPeer) {

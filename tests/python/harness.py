@@ -8,6 +8,7 @@ time is reported as HANG, one that ends by a signal nobody sent it as ABORT.
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -25,6 +26,8 @@ from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"
 WATCHDOG_S = 60.0
+PROMPT_S = 10.0
+"""What happens at once takes less than this, also on a machine with far too much to do; deadlines are longer."""
 
 
 @dataclass
@@ -168,6 +171,40 @@ def run(
 ) -> list[Any]:
     """Runs `function(rank, world_size, *args)` on every rank of a group and returns what each returned."""
     return Ranks(function, world_size, *args, **setup).values(watchdog_s)
+
+
+def usage() -> tuple[int, int]:
+    """Descriptors and threads of this process."""
+    gc.collect()
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+
+def require_usage(early: tuple[int, int], seconds: float = 20.0) -> None:
+    """Fails when this process has more descriptors or threads than `early`, but for two. Connections of a group that
+    has ended close once the peers have gone, too, so this waits for them.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        late = usage()
+        if late[0] <= early[0] + 2 and late[1] <= early[1] + 2:
+            return
+        assert time.monotonic() < deadline, (early, late)
+        time.sleep(0.05)
+
+
+def say(milestone: str) -> None:
+    """Tells the other ranks of the default group, whatever its state, that this one has come to `milestone`."""
+    import torch.distributed as dist
+
+    dist.distributed_c10d._get_default_store().set(f"said/{milestone}", "1")
+
+
+def hear(*milestones: str) -> None:
+    """Waits until somebody has said all of them."""
+    import torch.distributed as dist
+
+    store = dist.distributed_c10d._get_default_store()
+    store.wait([f"said/{milestone}" for milestone in milestones], timedelta(seconds=WATCHDOG_S / 2))
 
 
 def wait_for_file(path: Path, seconds: float = 20.0) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
@@ -13,13 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from harness import free_port, run
+from harness import free_port, require_usage, run, usage
 from test_collectives import usable
-
-
-def usage() -> tuple[int, int]:
-    gc.collect()
-    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
 
 
 def cycle(rank: int, world_size: int, store: dist.Store, number: int) -> None:
@@ -38,9 +32,7 @@ def fifty_cycles(rank: int, world_size: int, port: int) -> None:
     early = usage()
     for number in range(5, 50):
         cycle(rank, world_size, store, number)
-    late = usage()
-    assert late[0] <= early[0] + 2, (early, late)
-    assert late[1] <= early[1] + 2, (early, late)
+    require_usage(early)
     store.set(f"done{rank}", "1")
     if rank == 0:  # the one that serves the store leaves last
         store.wait([f"done{each}" for each in range(world_size)])
@@ -73,9 +65,7 @@ def many_subgroups(rank: int, world_size: int) -> None:
         dist.destroy_process_group(group)
         if number == 5:
             early = usage()
-    late = usage()
-    assert late[0] <= early[0] + 2, (early, late)
-    assert late[1] <= early[1] + 2, (early, late)
+    require_usage(early)
     usable(world_size)
 
 

@@ -27,7 +27,7 @@ def profiled(rank: int, world_size: int) -> None:
         if rank == 0:
             time.sleep(0.3)
         work = dist.all_reduce(torch.ones(7, 7), async_op=True)
-        time.sleep(0.6)
+        time.sleep(3)
         work.wait()
     events = {}
     for event in recorded.events():
@@ -48,7 +48,7 @@ def profiled(rank: int, world_size: int) -> None:
     assert events["ucxring:all_reduce"][0].input_shapes == [[3, 4]]
     assert events["ucxring:broadcast"][0].input_shapes == [[5]]
     if rank != 0:  # the operation ends when rank 0 comes, not when it is waited for
-        assert events["ucxring:all_reduce"][1].time_range.elapsed_us() < 550_000
+        assert events["ucxring:all_reduce"][1].time_range.elapsed_us() < 2_500_000
 
 
 def test_profiler() -> None:

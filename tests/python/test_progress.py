@@ -77,7 +77,7 @@ def gil_stays_free(rank: int, world_size: int) -> None:
     if rank == 0:
         stop.set()
         thread.join()
-        assert counted > 200, f"another thread ran {counted} times in 2 s of waiting"
+        assert counted > 40, f"another thread ran {counted} times in 2 s of waiting"
 
 
 def test_the_gil_is_free_while_waiting() -> None:

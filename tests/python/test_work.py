@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
-from harness import run
+from harness import PROMPT_S, hear, run, say
 from test_collectives import usable
 
 
@@ -93,17 +93,18 @@ def callbacks_call_collectives(rank: int, world_size: int) -> None:
 def wait_with_limit(rank: int, world_size: int) -> None:
     dist.barrier()
     if rank == 0:
-        time.sleep(1.2)
+        hear(*[f"waited{each}" for each in range(1, world_size)])
     tensor = torch.ones(3)
     work = dist.all_reduce(tensor, async_op=True)
     if rank != 0:
         began = time.monotonic()
         with pytest.raises(dist.DistBackendError, match=r"300 ms.*in flight"):
             work.wait(timedelta(milliseconds=300))
-        assert 0.25 < time.monotonic() - began < 1.1
+        assert 0.25 < time.monotonic() - began < PROMPT_S
         assert not work.is_completed()
         assert not work.is_success()
         assert work.exception() is None
+        say(f"waited{rank}")
     assert work.wait(timedelta(seconds=20))
     assert torch.equal(tensor, torch.full((3,), float(world_size)))
 
@@ -184,7 +185,7 @@ def gil_is_free_while_waiting(rank: int, world_size: int) -> None:
     stop.set()
     if rank != 0:
         thread.join()
-        assert counted > 50
+        assert counted > 10
 
 
 def works(rank: int, world_size: int) -> None:

@@ -14,6 +14,10 @@
 
 namespace ucxring::testing {
 
+/// What happens at once takes less than this, also on a machine with far too much to do; deadlines that end
+/// things otherwise are longer.
+inline constexpr std::chrono::seconds kPrompt{10};
+
 /// What a rank's process knows.
 struct ProcessRank {
   Rank rank;
