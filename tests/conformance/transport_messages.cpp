@@ -239,8 +239,8 @@ TEST_P(TransportConformance, FirstListenerHearsWhatCameBefore) {
   group->on(1, [&](Transport& transport) {
     static_cast<void>(transport.take_activity());
     transport.set_listener(&listener);
-    EXPECT_EQ(listener.unexpected.back().tag, Tag::make(2, 3, 4));
-    EXPECT_EQ(listener.unexpected.back().stamp, 99u);
+    EXPECT_EQ(listener.unexpected.front().tag, Tag::make(2, 3, 4));
+    EXPECT_EQ(listener.unexpected.front().stamp, 99u);
     ASSERT_EQ(listener.control.size(), 1u);
     EXPECT_EQ(listener.control[0].second, data);
     EXPECT_TRUE(transport.take_activity());
