@@ -30,6 +30,7 @@ def ucxring(*arguments: str, timeout: float = 240) -> subprocess.CompletedProces
         (["bench"], "required: collective"),
         (["bench", "all_to_none"], "invalid choice"),
         (["bench", "all_reduce", "--ranks", "1"], "must be at least 2"),
+        (["bench", "overlap", "--ranks", "0"], "must be at least 1"),
         (["bench", "all_reduce", "--backends", "gloo,gloo"], "each once"),
         (["bench", "all_reduce", "--sizes", "4:2"], "first ≤ last"),
         (["bench", "all_reduce", "--sizes", "four"], "not a number of bytes"),

@@ -11,7 +11,7 @@ import harness
 import pytest
 import torch
 
-from ucxring.examples import char_gpt, compared_system, minilm, minilm_compare, minilm_data, minilm_model
+from ucxring.examples import char_gpt, minilm, minilm_data, minilm_model
 from ucxring.examples.word_pieces import WordPieces
 
 STEPS = 12
@@ -53,7 +53,7 @@ def test_char_gpt_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFi
     assert len(json.loads(file.read_text())["step_losses"]) == 2
 
 
-@pytest.mark.parametrize("module", [char_gpt, minilm, minilm_compare])
+@pytest.mark.parametrize("module", [char_gpt, minilm])
 def test_a_batch_that_does_not_split(module: Any, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         module.main(["--batch=7", "--micro-batches=2"])
@@ -141,31 +141,3 @@ def test_sentences_are_apart() -> None:
     shared = set(zip(training.texts, training.labels, strict=True)) & set(zip(test.texts, test.labels, strict=True))
     assert not shared
     assert minilm_data.load(seed=0)[0].texts == training.texts
-
-
-def compare(rank: int, _world_size: int, file: Path) -> int:
-    torch.manual_seed(rank)
-    network = minilm_model.Classifier(minilm_model.Encoder(SMALL), len(minilm_data.SUBJECTS))
-    systems = "ucxring/ucxring,torch/ucxring,torch-view/gloo,ucxring/gloo/bf16"
-    words = [f"--systems={systems}", "--rounds=2", "--batch=8", f"--output={file}"]
-    return minilm_compare.run(minilm_compare.parse(words), network)
-
-
-def test_comparison(model_folder: Path, tmp_path: Path) -> None:
-    file = tmp_path / "result.json"
-    assert harness.run(compare, 2, file, watchdog_s=WATCHDOG_S) == [0, 0]
-    result = json.loads(file.read_text())
-    assert list(result["rows"]) == ["ucxring/ucxring", "torch/ucxring", "torch-view/gloo", "ucxring/gloo/bf16"]
-    own, torchs = result["rows"]["ucxring/ucxring"], result["rows"]["torch/ucxring"]
-    assert own["step"] > 0
-    assert own["compute"] > 0
-    assert own["own_reducing"] > 0
-    assert torchs["own_reducing"] == 0
-    assert torchs["after_last_gradient"] > 0
-    assert set(result["ratios"]["torch-view/gloo"]) >= {"exposed", "after_last_gradient", "step"}
-
-
-@pytest.mark.parametrize("text", ["torch", "other/gloo", "torch/gloo/zip", "torch/gloo/bf16/x"])
-def test_systems_that_do_not_exist(text: str) -> None:
-    with pytest.raises(ValueError, match="a system is WRAPPER/BACKEND"):
-        compared_system.parse_system(text)

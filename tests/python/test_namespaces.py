@@ -84,6 +84,17 @@ def test_bench_reports_the_share_of_the_line(tmp_path: Path) -> None:
         assert 0.3 < row["line_share"] < 1.2, row
 
 
+def test_bench_overlap_over_a_link(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    command = [sys.executable, "-m", "ucxring", "bench", "overlap", "--namespaces", "2", "--rate", "1gbit"]
+    command += ["--systems", "ucxring/ucxring,torch/gloo", "--megabytes", "4", "--batch", "8", "--rounds", "1"]
+    done = subprocess.run([*command, "--json", str(file)], capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(file.read_text())
+    assert (record["conditions"]["namespaces"], record["conditions"]["rate"]) == (True, "1gbit")
+    assert list(record["overlap"]) == ["ucxring/ucxring", "torch/gloo"]
+
+
 def make_and_fail(hosts: list[str]) -> None:
     with namespaces.Network(2) as made:
         hosts += made.hosts

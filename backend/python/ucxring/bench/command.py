@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ucxring.arguments import at_least
+from ucxring.bench.overlap.plan import HOOKS, MODELS, PLAIN, parse_system
 from ucxring.bench.plan import COLLECTIVES, CUT, DTYPES, MEMCPY, OPS, Plan, geometric, parse_sizes
 
 if TYPE_CHECKING:
     from ucxring.bench.peers import run as peers_run
+    from ucxring.bench.run import Conditions
 
 PEERS = ("openmpi", "mpich", "intelmpi")
-REPORT, TARGETS = "report", "targets"
+OVERLAP, REPORT, TARGETS = "overlap", "report", "targets"
 
 
 def _names(text: str) -> list[str]:
@@ -38,15 +40,27 @@ def _peers(text: str) -> list[str]:
     return names
 
 
+def _systems(text: str) -> list[str]:
+    try:
+        return [str(parse_system(name)) for name in _names(text)]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds all arguments, and what runs them."""
-    what = [*COLLECTIVES, REPORT, TARGETS]
+    what = [*COLLECTIVES, OVERLAP, REPORT, TARGETS]
     parser.add_argument(
-        "what", nargs="?", choices=what, metavar="collective", help=f"{', '.join(COLLECTIVES)}; or report, or targets"
+        "what",
+        nargs="?",
+        choices=what,
+        metavar="collective",
+        help=f"{', '.join(COLLECTIVES)}; or overlap, report, or targets",
     )
     _add_measuring(parser.add_argument_group("a collective"))
     _add_conditions(parser.add_argument_group("a collective of torch.distributed"))
     _add_peers(parser.add_argument_group("compared with MPI, and targets"))
+    _add_overlap(parser.add_argument_group("overlap: how much communication a DistributedDataParallel hides"))
     pages = parser.add_argument_group("report: writes tables and pictures of kept results into the documentation")
     pages.add_argument("--results", type=Path, default=Path("docs/results"), metavar="DIR", help="(%(default)s)")
     pages.add_argument(
@@ -56,7 +70,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_measuring(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--ranks", type=at_least(2), help="processes (default: 2)")
+    group.add_argument("--ranks", type=at_least(1), help="processes (default: 2)")
     group.add_argument("--sizes", type=_sizes, metavar="S", help="bytes: first:last[:factor] or a,b,c (4:64M)")
     group.add_argument("--dtype", choices=DTYPES, default="float32")
     group.add_argument("--memcpy", action="store_true", help="also measure all ranks copying as many bytes")
@@ -86,12 +100,30 @@ def _add_peers(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--perf-program", type=Path, metavar="FILE", help="ucxring_perf (default: searched)")
 
 
+def _add_overlap(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--systems",
+        type=_systems,
+        default=["ucxring/ucxring", "torch/ucxring", "torch/gloo"],
+        metavar="WRAPPER/BACKEND[/HOOK],…",
+        help=f"the others are compared with the first; hooks: {', '.join(HOOKS)}; {PLAIN} is the module alone",
+    )
+    group.add_argument("--model", choices=MODELS, default=MODELS[0], help="(%(default)s)")
+    group.add_argument(
+        "--batch", type=at_least(1), metavar="N", help="of each rank (layers: backward takes 1 s/100 MB)"
+    )
+    group.add_argument("--micro-batches", type=at_least(1), default=1, metavar="K", help="of a batch (%(default)s)")
+    group.add_argument("--megabytes", type=at_least(1), default=100, help="gradients of the layers (%(default)s)")
+
+
 _PEERS_TOO = {"peers", "rounds", "peer_dir", "perf_program"}
 _MEASURING = {"ranks", "sizes", "dtype", "memcpy", "json", "picture"}
+_OVERLAP = {"systems", "model", "batch", "micro_batches", "megabytes"}
 _ALLOWED = {
     "a collective": _MEASURING
     | {"backends", "op", "trials", "parts", "registered", "bind", "load", "perf", "namespaces", "rate"},
     "--peers": _MEASURING | _PEERS_TOO,
+    OVERLAP: {"ranks", "json", "namespaces", "rate", "rounds"} | _OVERLAP,
     REPORT: {"results", "output"},
     TARGETS: {"json"} | _PEERS_TOO - {"peers"},
 }
@@ -110,6 +142,11 @@ def run(values: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     if values.what in (REPORT, TARGETS):
         _check_mode(values, parser, values.what)
         return _report(values) if values.what == REPORT else _targets(values)
+    if values.what == OVERLAP:
+        _check_mode(values, parser, OVERLAP)
+        return _overlap(values, parser)
+    if values.ranks == 1:
+        parser.error("--ranks must be at least 2, but for overlap")
     if values.peers:
         _check_mode(values, parser, "--peers")
         return _compare(values, parser)
@@ -120,19 +157,11 @@ def run(values: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
 
 
 def _measure(values: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    from ucxring.bench import namespaces, run
+    from ucxring.bench import run
 
-    if values.rate and not values.namespaces:
-        parser.error("--rate limits links between namespaces: give --namespaces N too")
-    if values.namespaces and values.ranks not in (None, values.namespaces):
-        parser.error("--namespaces N starts N ranks: leave --ranks out, or give the same number")
+    conditions = _conditions(values, parser)
     if MEMCPY in values.backends:
         parser.error(f"{MEMCPY} is no backend: give --{MEMCPY}")
-    if values.rate:
-        try:
-            namespaces.bits_per_second(values.rate)
-        except ValueError as error:
-            parser.error(f"--rate: {error}")
     if values.parts != parser.get_default("parts") and values.what not in CUT:
         parser.error(f"--parts goes with {', '.join(CUT)}")
     barrier = values.what == "barrier"
@@ -152,7 +181,45 @@ def _measure(values: argparse.Namespace, parser: argparse.ArgumentParser) -> int
         memcpy=values.memcpy,
         parts=values.parts,
     )
-    conditions = run.Conditions(values.json, values.picture, values.load, bool(values.namespaces), values.rate)
+    return run.run(plan, conditions)
+
+
+def _conditions(values: argparse.Namespace, parser: argparse.ArgumentParser) -> Conditions:
+    from ucxring.bench import namespaces, run
+
+    if values.rate and not values.namespaces:
+        parser.error("--rate limits links between namespaces: give --namespaces N too")
+    if values.namespaces and values.ranks not in (None, values.namespaces):
+        parser.error("--namespaces N starts N ranks: leave --ranks out, or give the same number")
+    if values.rate:
+        try:
+            namespaces.bits_per_second(values.rate)
+        except ValueError as error:
+            parser.error(f"--rate: {error}")
+    return run.Conditions(values.json, values.picture, values.load, bool(values.namespaces), values.rate)
+
+
+def _overlap(values: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    from ucxring.bench.overlap import run
+    from ucxring.bench.overlap.plan import Plan
+
+    conditions = _conditions(values, parser)
+    ranks = values.namespaces or values.ranks or 2
+    if PLAIN in values.systems and ranks > 1:
+        parser.error(f"{PLAIN} averages nothing: it goes with --ranks 1")
+    if values.batch and values.batch % values.micro_batches:
+        parser.error("--batch must be a multiple of --micro-batches")
+    if values.model != MODELS[0] and values.megabytes != parser.get_default("megabytes"):
+        parser.error("--megabytes goes with --model layers")
+    plan = Plan(
+        systems=values.systems,
+        model=values.model,
+        ranks=ranks,
+        rounds=values.rounds,
+        batch=values.batch,
+        micro_batches=values.micro_batches,
+        megabytes=values.megabytes,
+    )
     return run.run(plan, conditions)
 
 

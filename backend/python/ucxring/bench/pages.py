@@ -11,6 +11,7 @@ from typing import Any
 
 from ucxring import console as console_output
 from ucxring.bench import pictures
+from ucxring.bench.overlap import report as overlap_report
 from ucxring.bench.peers.compare import BEST
 from ucxring.bench.plan import show_size
 from ucxring.bench.report import show_ratio, show_time
@@ -56,7 +57,10 @@ def markdown(name: str, record: Record, pictures_at: str) -> str:
     parts.append(f"{about['processor']}, {about['cores']} cores, torch {about['torch']}, {about['time'][:10]}.")
     if setups := about.get("setups"):
         parts.append("\n".join(_setup(system, setup) for system, setup in setups.items()))
-    lines = _verdicts(record["targets"]) if "targets" in record else _table(record)
+    if "overlap" in record:
+        lines = overlap_report.markdown(record)
+    else:
+        lines = _verdicts(record["targets"]) if "targets" in record else _table(record)
     return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
 
 

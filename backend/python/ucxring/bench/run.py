@@ -30,17 +30,16 @@ class Conditions:
 
 
 @contextlib.contextmanager
-def job(plan: Plan, conditions: Conditions, folder: Path) -> Iterator[launch.Job]:
+def job(arguments: Sequence[str], ranks: int, conditions: Conditions) -> Iterator[launch.Job]:
     """The ranks to start, on this host or each on a host of its own that goes away afterwards."""
-    arguments = ["-m", "ucxring.bench.worker", plan.to_text(), str(folder)]
     if not conditions.namespaces:
         environment = {"GLOO_SOCKET_IFNAME": "lo"}
-        yield launch.Job(arguments, plan.ranks, environment, timeout=conditions.timeout)
+        yield launch.Job(arguments, ranks, environment, timeout=conditions.timeout)
         return
-    with namespaces.Network(plan.ranks, conditions.rate) as network:
+    with namespaces.Network(ranks, conditions.rate) as network:
         environment = {"GLOO_SOCKET_IFNAME": namespaces.INTERFACE}
         prefixes = namespaces.prefixes(network)
-        yield launch.Job(arguments, plan.ranks, environment, prefixes, network.address(0), conditions.timeout)
+        yield launch.Job(arguments, ranks, environment, prefixes, network.address(0), conditions.timeout)
 
 
 def impossible(plan: Plan, conditions: Conditions) -> str | None:
@@ -62,7 +61,8 @@ def measure(plan: Plan, conditions: Conditions) -> tuple[Sequence[report.Row], l
     if reason := impossible(plan, conditions):
         raise ImpossibleError(reason)
     with tempfile.TemporaryDirectory() as name, launch.terminate_as_exception():
-        with load.on_every_core(conditions.load), job(plan, conditions, Path(name)) as started:
+        arguments = ["-m", "ucxring.bench.worker", plan.to_text(), name]
+        with load.on_every_core(conditions.load), job(arguments, plan.ranks, conditions) as started:
             launch.run(started)
         answers = [json.loads((Path(name) / f"rank{rank}.json").read_text()) for rank in range(plan.ranks)]
     link = namespaces.bits_per_second(conditions.rate) / 8 if conditions.rate else None

@@ -37,9 +37,9 @@ def launched_ranks() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def check_batch(parser: argparse.ArgumentParser, batch: int, micro_batches: int, ranks: int | None = None) -> None:
-    """Ends the program with a message when the global batch does not split evenly. `ranks`: None for those launched."""
-    parts = (ranks or launched_ranks()) * micro_batches
+def check_batch(parser: argparse.ArgumentParser, batch: int, micro_batches: int) -> None:
+    """Ends the program with a message when the global batch does not split evenly."""
+    parts = launched_ranks() * micro_batches
     if batch % parts:
         parser.error(f"--batch must be a multiple of ranks × micro-batches ({parts})")
 

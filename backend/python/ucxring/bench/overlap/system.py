@@ -1,4 +1,4 @@
-"""One of the systems that `minilm_compare` compares: a wrapper over a backend, with a model of its own."""
+"""One of the systems that a run compares: a wrapper over a backend, with a model of its own."""
 
 from __future__ import annotations
 
@@ -7,45 +7,25 @@ import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn import functional
 
+from ucxring.bench.overlap import tasks
+from ucxring.bench.overlap.plan import PLAIN, SystemName
+from ucxring.bench.overlap.ready_made import ReadyMade
 from ucxring.ddp import MicroBatch, accumulate, hooks
 from ucxring.examples import common
 from ucxring.examples.backward_clock import BackwardClock
 
 Hook = Callable[[Any, dist.GradBucket], torch.futures.Future[Tensor]]
-HOOKS: dict[str, tuple[Callable[[dist.ProcessGroup], object], Hook] | None] = {  # name: state for a group, hook
-    "none": None,
+HOOKS: dict[str, tuple[Callable[[dist.ProcessGroup], object], Hook]] = {  # name: state for a group, hook
     "fp16": (lambda group: group, hooks.fp16_compress),
     "bf16": (lambda group: group, hooks.bf16_compress),
     "int8": (lambda group: hooks.Int8State(group), hooks.int8_compress),
 }
-
-
-class SystemName(NamedTuple):
-    """Whose DistributedDataParallel, over which backend, with which hook."""
-
-    wrapper: str
-    backend: str
-    hook: str
-
-    def __str__(self) -> str:
-        return "/".join(self if self.hook != "none" else self[:2])
-
-
-def parse_system(text: str) -> SystemName:
-    """The system that "wrapper/backend" or "wrapper/backend/hook" names. Raises `ValueError`."""
-    words = text.split("/")
-    wrapper, hook = words[0], words[2] if len(words) > 2 else "none"
-    if len(words) not in (2, 3) or wrapper not in common.WRAPPERS or hook not in HOOKS:
-        allowed = f"wrappers {', '.join(common.WRAPPERS)}; hooks {', '.join(HOOKS)}"
-        raise ValueError(f"a system is WRAPPER/BACKEND or WRAPPER/BACKEND/HOOK, not {text!r} ({allowed})")
-    return SystemName(wrapper, words[1], hook)
 
 
 @dataclass(frozen=True)
@@ -54,7 +34,7 @@ class Step:
 
     `passes`: forwards and backwards, the slowest rank's. `whole`: with the optimizer. `after_last_gradient`: from the
     last gradient to the end of backward, on the rank where that is shortest: it waits for nobody. By ucxring's own
-    timing (0 for torch's wrapper) `own_exposed` is the same, and `own_reducing` the time from the first bucket's start
+    timing (0 for other wrappers) `own_exposed` is the same, and `own_reducing` the time from the first bucket's start
     to the last one's end.
     """
 
@@ -66,20 +46,21 @@ class Step:
 
 
 class System:
-    """A wrapper over a group of its own."""
+    """A wrapper over a group of its own, or the plain module."""
 
     def __init__(self, name: SystemName, network: nn.Module) -> None:
         self.name = name
-        group = dist.new_group(backend=name.backend)
-        self.model = common.wrap(copy.deepcopy(network), name.wrapper, group)
-        chosen = HOOKS[name.hook]
-        if chosen:
-            make_state, hook = chosen
-            self.model.register_comm_hook(make_state(group), hook)
+        self.model: nn.Module = ReadyMade(copy.deepcopy(network))
+        if name.wrapper != PLAIN:
+            group = dist.new_group(backend=name.backend)
+            self.model = common.wrap(self.model, name.wrapper, group)
+            if name.hook in HOOKS:
+                make_state, hook = HOOKS[name.hook]
+                self.model.register_comm_hook(make_state(group), hook)
         self.clock = BackwardClock(self.model)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
 
-    def gradients(self, batches: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    def gradients(self, batches: Sequence[tasks.Batch]) -> Tensor:
         """The averaged gradients of a step, one after another. They are gone afterwards, nothing is trained."""
         for micro in accumulate(self.model, batches):
             self._pass(micro)
@@ -87,7 +68,7 @@ class System:
         self.optimizer.zero_grad()
         return found
 
-    def step(self, batches: Sequence[tuple[Tensor, Tensor]], communicate: bool) -> Step:
+    def step(self, batches: Sequence[tasks.Batch], communicate: bool) -> Step:
         """One step of the training. Without communication its gradients are thrown away."""
         dist.barrier()
         start = time.perf_counter()
@@ -100,9 +81,20 @@ class System:
         self.optimizer.zero_grad()
         return self._over_ranks(passed - start, time.perf_counter() - start)
 
+    def communication(self) -> float:
+        """Seconds of a backward that computes nothing: its gradients are there when it begins. The slowest rank's."""
+        handed_over = self.model(None)
+        dist.barrier()
+        start = time.perf_counter()
+        handed_over.backward()
+        seconds = torch.tensor(time.perf_counter() - start)
+        dist.all_reduce(seconds, dist.ReduceOp.MAX)
+        self.optimizer.zero_grad()
+        return float(seconds)
+
     def _pass(self, micro: MicroBatch) -> None:
-        tokens, labels = micro
-        loss = functional.cross_entropy(self.model(tokens), labels)
+        inputs, labels = micro
+        loss = tasks.loss(self.model(inputs), labels)
         with self.clock:
             micro.backward(loss)
 

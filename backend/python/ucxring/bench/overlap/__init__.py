@@ -1,0 +1,1 @@
+"""`ucxring bench overlap`: how much of its communication a DistributedDataParallel hides behind backward."""
