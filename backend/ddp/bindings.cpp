@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backend/ddp/agreement.hpp"
+#include "backend/ddp/int8_blocks.hpp"
 #include "backend/ddp/reducer.hpp"
 
 namespace py = pybind11;
@@ -67,10 +68,21 @@ void define_timings(py::module_& module) {
       });
 }
 
+void define_int8_blocks(py::module_& module) {
+  module.def("encode_int8_blocks", torch::wrap_pybind_function_no_gil(&encode_int8_blocks), py::arg("values"),
+             py::arg("added"), py::arg("message"), py::arg("size"));
+  module.def("average_int8_blocks", torch::wrap_pybind_function_no_gil(&average_int8_blocks),
+             py::arg("message"), py::arg("factor"), py::arg("total"), py::arg("added"), py::arg("averages"),
+             py::arg("size"));
+  module.def("decode_int8_blocks", torch::wrap_pybind_function_no_gil(&decode_int8_blocks),
+             py::arg("message"), py::arg("values"), py::arg("kept"), py::arg("size"));
+}
+
 }  // namespace
 
 void define_ddp(py::module_& module) {
   define_timings(module);
+  define_int8_blocks(module);
   // The last reference may go while hooks of another thread wait for the GIL.
   py::class_<Reducer, std::shared_ptr<Reducer>>(module, "Reducer")
       .def(py::init(torch::wrap_pybind_function_no_gil(&make_reducer)), py::arg("parameters"),

@@ -1,4 +1,4 @@
-"""Parts of the comm hooks: codes, choice of the largest, two collectives per bucket, what is kept per bucket."""
+"""Parts of the comm hooks: choice of the largest, two collectives per bucket, what is kept per bucket."""
 
 from __future__ import annotations
 
@@ -12,78 +12,13 @@ import torch.distributed as dist
 from harness import run
 from torch.futures import Future
 
-from ucxring.ddp.hooks import blocks as coding
-from ucxring.ddp.hooks.blocks import Blocks
 from ucxring.ddp.hooks.per_bucket import PerBucket, keep_if
 from ucxring.ddp.hooks.top_k import largest
 from ucxring.ddp.hooks.two_phases import TwoPhases
 
-BLOCK = 64
-
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def layout(count: int, rows: int = 1) -> Blocks:
-    return Blocks(count, rows, BLOCK, torch.device("cpu"))
-
-
-def coded(values: torch.Tensor, rows: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
-    """What a reader gets of `values`, and the error that encoding leaves."""
-    blocks, error = layout(values.numel(), rows), values.clone()
-    message = blocks.new_message().fill_(77)
-    blocks.encode(error, message)
-    decoded = torch.empty_like(values)
-    blocks.decode(message, decoded)
-    return decoded, error
-
-
-@pytest.mark.parametrize("chunk", [1, 3 * BLOCK, coding.CHUNK])
-@pytest.mark.parametrize("rows", [1, 3, 8])
-@pytest.mark.parametrize("count", [1, BLOCK - 1, BLOCK, 7 * BLOCK, 30 * BLOCK + 5])
-def test_codes_are_off_by_half_a_step_at_most(
-    count: int, rows: int, chunk: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(coding, "CHUNK", chunk)
-    values = random(count) * torch.logspace(-30, 30, 31).repeat_interleave(BLOCK)[:count]
-    decoded, error = coded(values, rows)
-    padded = torch.nn.functional.pad(values, (0, -count % BLOCK)).view(-1, BLOCK)
-    steps = padded.abs().amax(1, keepdim=True).expand_as(padded).reshape(-1)[:count] / 127
-    assert ((decoded - values).abs() <= 0.5001 * steps).all()
-    assert ((error - (values - decoded)).abs() <= 1e-6 * values.abs() + 1e-37).all()
-    assert count == 1 or not torch.equal(decoded, values)
-
-
-def test_codes_of_nothing() -> None:
-    assert coded(torch.empty(0), 3)[0].numel() == 0
-
-
-def test_sum_of_rows() -> None:
-    blocks = layout(10 * BLOCK + 3, 3)
-    message, values = blocks.new_message(), random(blocks.count)
-    blocks.encode(values.clone(), message)
-    expected = torch.empty(3 * blocks.length)
-    layout(3 * blocks.length, 3).decode(message, expected)
-    total = torch.empty(blocks.length)
-    blocks.sum_rows(message, 0.5, total)
-    torch.testing.assert_close(total, 0.5 * expected.view(3, -1).sum(0))
-
-
-@pytest.mark.parametrize("value", [0.0, 1e-45, -1e-38, 1e-36, 1.0, -3e38])
-def test_codes_of_extremes(value: float) -> None:
-    decoded, error = coded(torch.full((BLOCK,), value))
-    torch.testing.assert_close(decoded, torch.full((BLOCK,), value), rtol=1e-6, atol=1e-36)
-    assert error.isfinite().all()
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_codes_of_what_is_not_finite(bad: float) -> None:
-    values = random(3 * BLOCK)
-    values[BLOCK + 5] = bad
-    decoded = coded(values)[0].view(3, BLOCK)
-    assert not decoded[1].isfinite().any()
-    assert decoded[::2].isfinite().all()
 
 
 def special(name: str, count: int) -> torch.Tensor:

@@ -3,28 +3,25 @@
 A message holds rows of numbers, one row per rank: the int8 codes of a row, then the bytes of the float32 scales of its
 blocks. A number is its code times the scale of its block, which is the largest magnitude in it over 127. Codes are
 rounded to nearest, ties to even.
-
-On the CPU the work goes over chunks that stay in the cache between the operations on them: a third less time than
-operations on whole buckets, and no temporary memory of a bucket's size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from itertools import pairwise
 
 import torch
+
+from ucxring import _C
+from ucxring.ddp.hooks.per_bucket import keep_if
 
 LARGEST_CODE = 127
 LEAST_MAGNITUDE = 1e-35  # of a block that is not sent as zeros: the reciprocal of its scale must be finite in float32
 SCALE_BYTES = 4
-CHUNK = 1 << 17  # numbers, 512 KiB; half and twice of it are slower
 
 
-class _Chunk(NamedTuple):
-    row: int
-    blocks: slice
-    numbers: slice
+def make_blocks(count: int, rows: int, size: int, device: torch.device) -> Blocks:
+    """The blocks for numbers on `device`."""
+    return (CpuBlocks if device.type == "cpu" else Blocks)(count, rows, size, device)
 
 
 class Blocks:
@@ -44,12 +41,11 @@ class Blocks:
         """Blocks of a row."""
         self.length = self.blocks * size
         """Numbers of a row."""
-        self.step = max(1, CHUNK // size if device.type == "cpu" else self.blocks)
-        """Blocks of a chunk; a row on devices that are slow at small operations."""
 
-    def new_message(self) -> torch.Tensor:
+    def new_message(self, rows: int | None = None) -> torch.Tensor:
         """An empty message: int8, (rows, bytes of a row)."""
-        return torch.empty(self.rows, self.length + SCALE_BYTES * self.blocks, dtype=torch.int8, device=self.device)
+        shape = self.rows if rows is None else rows, self.length + SCALE_BYTES * self.blocks
+        return torch.empty(shape, dtype=torch.int8, device=self.device)
 
     def codes(self, message: torch.Tensor) -> torch.Tensor:
         """The codes in `message`, a view: int8, (rows, blocks, numbers)."""
@@ -59,57 +55,74 @@ class Blocks:
         """The scales in `message`, a view: float32, (rows, blocks)."""
         return message[:, self.length :].view(torch.float32)
 
+    def finite(self, message: torch.Tensor) -> torch.Tensor:
+        """Whether all numbers of `message` are finite, a bool tensor of one element."""
+        return self.scales(message).isfinite().all()
+
     def encode(self, values: torch.Tensor, message: torch.Tensor, added: torch.Tensor | None = None) -> None:
         """Writes `values`, plus `added`, into `message` and leaves in `values` their error: what a reader does not get.
 
-        The scale of a block with NaN is NaN, with infinity infinity; so is what a reader gets.
+        The scale of a block with NaN is NaN, with infinity infinity; a reader gets NaN, and `values` have no error.
         """
+        if added is not None:
+            values.add_(added)
         codes, scales = self.codes(message), self.scales(message)
-        for chunk in self.chunks():
-            part = values[chunk.numbers]
-            if added is not None:
-                part.add_(added[chunk.numbers])
-            padded = self._padded(part, chunk)
-            _encode(padded, codes[chunk.row, chunk.blocks], scales[chunk.row, chunk.blocks])
-            if padded.data_ptr() != part.data_ptr():
-                part.copy_(padded.view(-1)[: part.numel()])
+        for row, numbers in enumerate(self._rows()):
+            part = values[numbers]
+            missing = self.length - part.numel()
+            padded = torch.cat([part, part.new_zeros(missing)]) if missing else part
+            _encode(padded.view(self.blocks, self.size), codes[row], scales[row])
+            if missing:
+                part.copy_(padded[: part.numel()])
 
-    def decode(self, message: torch.Tensor, values: torch.Tensor) -> None:
-        """Writes the numbers of `message` to `values`, of any real floating type."""
+    def average(
+        self, message: torch.Tensor, total: torch.Tensor, averages: torch.Tensor, added: torch.Tensor | None = None
+    ) -> None:
+        """Encodes the average of the rows of `message`, plus `added`, into `averages`, a message of one row.
+
+        Its error is left in `total`, as long as a row.
+        """
+        codes, scales = self.codes(message), self.scales(message) * (1 / self.rows)
+        part = total.view(self.blocks, self.size)
+        torch.mul(codes[0], scales[0].unsqueeze(1), out=part)
+        for row in range(1, self.rows):
+            part.add_(codes[row] * scales[row].unsqueeze(1))
+        if added is not None:
+            total.add_(added)
+        _encode(part, self.codes(averages)[0], self.scales(averages)[0])
+
+    def decode(self, message: torch.Tensor, values: torch.Tensor, kept: torch.Tensor | None = None) -> None:
+        """Writes the numbers of `message` to `values`; if they are finite, `kept` gets what was in there."""
+        if kept is not None:
+            keep_if(self.finite(message), kept, values)
         codes, scales = self.codes(message), self.scales(message)
-        for chunk in self.chunks():
-            part, part_codes = values[chunk.numbers], codes[chunk.row, chunk.blocks]
-            in_place = part.dtype == torch.float32 and part.numel() == part_codes.numel()
-            decoded = part.view_as(part_codes).copy_(part_codes) if in_place else part_codes.to(torch.float32)
-            decoded.mul_(scales[chunk.row, chunk.blocks].unsqueeze(1))
-            if not in_place:
-                part.copy_(decoded.view(-1)[: part.numel()])
+        for row, numbers in enumerate(self._rows()):
+            part = values[numbers]
+            part.copy_((codes[row] * scales[row].unsqueeze(1)).view(-1)[: part.numel()])
 
-    def sum_rows(self, message: torch.Tensor, factor: float, total: torch.Tensor) -> None:
-        """Writes the sum of all rows of `message`, times `factor`, to `total`: float32, as long as a row."""
-        codes, scales = self.codes(message), self.scales(message) * factor
-        for first in range(0, self.blocks, self.step):
-            span = slice(first, first + self.step)
-            part = total.view(self.blocks, self.size)[span]
-            part.copy_(codes[0, span]).mul_(scales[0, span].unsqueeze(1))
-            for row in range(1, self.rows):
-                part.addcmul_(codes[row, span].to(torch.float32), scales[row, span].unsqueeze(1))
+    def _rows(self) -> list[slice]:
+        """The numbers of each row; rows that are padding only have none."""
+        ends = [min(row * self.length, self.count) for row in range(self.rows + 1)]
+        return [slice(begin, end) for begin, end in pairwise(ends)]
 
-    def chunks(self) -> Iterator[_Chunk]:
-        """All numbers in turn, and the rows that are padding only: with no numbers."""
-        for row in range(self.rows):
-            for first in range(0, self.blocks, self.step):
-                last = min(first + self.step, self.blocks)
-                begin = min(row * self.length + first * self.size, self.count)
-                end = min(row * self.length + last * self.size, self.count)
-                yield _Chunk(row, slice(first, last), slice(begin, end))
 
-    def _padded(self, part: torch.Tensor, chunk: _Chunk) -> torch.Tensor:
-        """`part` as (blocks, numbers), with zeros behind if it is shorter."""
-        length = (chunk.blocks.stop - chunk.blocks.start) * self.size
-        if part.numel() < length:
-            part = torch.cat([part, part.new_zeros(length - part.numel())])
-        return part.view(-1, self.size)
+class CpuBlocks(Blocks):
+    """The same on the CPU, in one pass over memory where operations of torch take six."""
+
+    def encode(self, values: torch.Tensor, message: torch.Tensor, added: torch.Tensor | None = None) -> None:
+        """As `Blocks.encode`."""
+        _C.encode_int8_blocks(values, added, message, self.size)
+
+    def average(
+        self, message: torch.Tensor, total: torch.Tensor, averages: torch.Tensor, added: torch.Tensor | None = None
+    ) -> None:
+        """As `Blocks.average`."""
+        _C.average_int8_blocks(message, 1 / self.rows, total, added, averages, self.size)
+
+    def decode(self, message: torch.Tensor, values: torch.Tensor, kept: torch.Tensor | None = None) -> None:
+        """As `Blocks.decode`."""
+        keeps = kept is not None and bool(self.finite(message))
+        _C.decode_int8_blocks(message, values, kept if keeps else None, self.size)
 
 
 def _encode(values: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor) -> None:
@@ -118,5 +131,5 @@ def _encode(values: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor) -> 
     steps = largest.div_(LARGEST_CODE).unsqueeze(1)
     scales.copy_(steps.squeeze(1))
     rounded = values.mul(steps.reciprocal()).round_()
-    codes.copy_(rounded)
-    values.addcmul_(rounded, steps, value=-1)
+    codes.copy_(rounded.where(steps.isfinite(), 0))
+    values.sub_(rounded.mul_(steps))  # what a reader gets, bit for bit, not a fused operation's better product

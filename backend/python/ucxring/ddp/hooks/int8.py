@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ucxring.ddp.hooks.blocks import SCALE_BYTES, Blocks
+from ucxring.ddp.hooks.blocks import SCALE_BYTES, make_blocks
 from ucxring.ddp.hooks.groups import flat_floats, or_world
 from ucxring.ddp.hooks.per_bucket import PerBucket, keep_if
 from ucxring.ddp.hooks.two_phases import Start, TwoPhases
@@ -70,14 +70,13 @@ class _Exchange:
         self.state = state
         floats = flat_floats(bucket.buffer())
         ranks, device = state.group.size(), floats.device
-        self.blocks = Blocks(floats.numel(), ranks, state.block_size, device)
-        self.part_blocks = Blocks(self.blocks.length, 1, state.block_size, device)
+        self.blocks = make_blocks(floats.numel(), ranks, state.block_size, device)
         self.error = self.part_error = None
         if state.error_feedback:
             self.error = torch.zeros(self.blocks.count, dtype=torch.float32, device=device)
             self.part_error = torch.zeros(self.blocks.length, dtype=torch.float32, device=device)
         self.message, self.received = self.blocks.new_message(), self.blocks.new_message()
-        self.part_message = self.part_blocks.new_message()
+        self.part_message = self.blocks.new_message(rows=1)
         self.part = torch.empty(self.blocks.length, dtype=torch.float32, device=device)
 
     def begin(self, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
@@ -94,8 +93,7 @@ class _Exchange:
 
     def reduce(self) -> Start:
         """Averages this rank's part and quantises it; returns what starts the all-gather."""
-        self.blocks.sum_rows(self.received, 1 / self.blocks.rows, self.part)
-        self.part_blocks.encode(self.part, self.part_message, self.part_error)
+        self.blocks.average(self.received, self.part, self.part_message, self.part_error)
         return self.gather
 
     def gather(self) -> torch.futures.Future[Any]:
@@ -105,11 +103,19 @@ class _Exchange:
 
     def finish(self) -> torch.Tensor:
         """Keeps the errors and writes the averages into the bucket."""
-        if self.error is not None and self.part_error is not None:
-            finite = self.blocks.scales(self.message).isfinite().all()
-            keep_if(finite, self.error, self.wanted)
-            keep_if(finite, self.part_error, self.part)
-        self.blocks.decode(self.message, self.floats)
+        if self.part_error is not None:
+            self.keep_part_error(self.part_error)
+        self.blocks.decode(self.message, self.wanted, self.error)
+        if self.wanted is not self.floats:
+            self.floats.copy_(self.wanted)
         buffer = self.buffer
         del self.buffer, self.floats, self.wanted  # the bucket belongs to the caller
         return buffer
+
+    def keep_part_error(self, before: torch.Tensor) -> None:
+        """Makes what is in `part` the error of this rank's part, instead of `before`, if all averages are finite."""
+        finite = self.blocks.finite(self.message)
+        if not finite.is_cpu:
+            keep_if(finite, before, self.part)
+        elif finite.item():  # no copy
+            self.part_error, self.part = self.part, before
