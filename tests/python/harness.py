@@ -8,6 +8,7 @@ time is reported as HANG, one that ends by a signal nobody sent it as ABORT.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import gc
 import multiprocessing
 import multiprocessing.connection
@@ -54,10 +55,17 @@ class Outcome:
     seconds: float = 0.0
 
 
+_PORTS = itertools.count(os.getpid() * 31)  # tests that run at the same time begin in other places
+
+
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A port that nobody listens on, below those that the kernel gives to outgoing connections."""
+    for number in _PORTS:
+        port = 15000 + number % 15000
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("ports do not end")
 
 
 def init_group(rank: int, world_size: int, setup: Setup) -> None:
