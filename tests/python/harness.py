@@ -8,8 +8,8 @@ time is reported as HANG, one that ends by a signal nobody sent it as ABORT.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import gc
+import itertools
 import multiprocessing
 import multiprocessing.connection
 import os
