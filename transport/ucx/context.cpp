@@ -14,9 +14,8 @@ namespace {
 /// call.
 constexpr unsigned kIdlePollInterval = 64;
 
-/// How long a retired group is polled on, and how long the context waits for such groups when it ends itself.
+/// How long a retired group is polled on, also when the context ends: a peer that is busy still hears why.
 constexpr auto kFarewell = std::chrono::seconds(2);
-constexpr auto kLastFarewell = std::chrono::milliseconds(500);
 
 Descriptor make_epoll() {
   Descriptor descriptor(epoll_create1(EPOLL_CLOEXEC));
@@ -32,7 +31,7 @@ UcxContext::UcxContext(const Config& config, const std::string& master_host, con
       events_(make_epoll()) {}
 
 UcxContext::~UcxContext() {
-  const Deadline deadline = Deadline::after(kLastFarewell);
+  const Deadline deadline = Deadline::after(kFarewell);
   while (retired_ > 0 && !deadline.passed()) progress();
   close_retired(true);
 }
