@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 namespace ucxring::ucx {
 namespace {
@@ -17,6 +18,8 @@ constexpr unsigned kIdlePollInterval = 64;
 /// How long a retired group is polled on, and how long the context waits for such groups when it ends itself.
 constexpr auto kFarewell = std::chrono::seconds(2);
 constexpr auto kLastFarewell = std::chrono::milliseconds(500);
+/// Between two polls of the latter: a peer may need this core to leave, too.
+constexpr auto kPause = std::chrono::microseconds(500);
 
 Descriptor make_epoll() {
   Descriptor descriptor(epoll_create1(EPOLL_CLOEXEC));
@@ -33,7 +36,9 @@ UcxContext::UcxContext(const Config& config, const std::string& master_host, con
 
 UcxContext::~UcxContext() {
   const Deadline deadline = Deadline::after(kLastFarewell);
-  while (retired_ > 0 && !deadline.passed()) progress();
+  while (retired_ > 0 && !deadline.passed()) {
+    if (!progress()) std::this_thread::sleep_for(kPause);
+  }
   close_retired(true);
 }
 

@@ -7,8 +7,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How long data under way gets to end by itself.
-constexpr auto kAbortLimit = 100ms;
+/// How long data under way gets to end by itself. What does not end takes its connection along, and with it
+/// the reason of a failure that the peer has yet to read.
+constexpr auto kAbortLimit = 300ms;
 constexpr auto kLeaveLimit = 1000ms;
 
 }  // namespace
