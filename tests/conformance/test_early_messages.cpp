@@ -78,10 +78,16 @@ TEST_P(EarlyMessages, GiveAwayTwoRootsInTheNextCall) {
       });
     };
     EXPECT_THROW(run_on_threads(kRanks, late_join, test_options(), disagree), Error);
+    bool named = false;
     for (const Status& outcome : outcomes) {
+      EXPECT_FALSE(outcome.ok());
+      // A busy rank may see a connection end before it has read why.
+      if (GetParam().name == "ucx" && outcome.code() == ErrorCode::peer_lost) continue;
+      named = true;
       EXPECT_EQ(outcome.code(), ErrorCode::mismatch) << outcome.message();
       EXPECT_NE(outcome.message().find("operation #1"), std::string::npos) << outcome.message();
     }
+    EXPECT_TRUE(named);
   }
 }
 
