@@ -20,6 +20,7 @@ void Execution::prepare(std::shared_ptr<const Plan> plan, const OperationBuffers
   trouble_ = {};
   next_lane_ = 0;
   finished_lanes_ = 0;
+  held_ = false;
   if (plan_->reduction.scale != nullptr) {
     scaled_input_.resize(plan_->input_bytes);
     plan_->reduction.scale(scaled_input_.data(), buffers_.input, buffers_.factor,
@@ -60,8 +61,9 @@ bool Execution::advance() {
   }
   if (finished_lanes_ < plan_->lanes) return moved;
   // A message that was passed over may say that this rank and a peer do not call the same operations.
-  if (shared_ == nullptr || !shared_->overlooked()) finish({});
-  return moved;
+  held_ = shared_ != nullptr && shared_->overlooked();
+  if (!held_) finish({});
+  return true;
 }
 
 /// One move of the lane, or its end; true when it moved.

@@ -35,6 +35,10 @@ class Execution final : public OperationState {
   /// `Transport::abort`.
   bool advance();
 
+  /// Whether all its lanes are through and it waits only for a look at messages that were passed over: `advance`
+  /// must then be called again, even if nothing arrives.
+  [[nodiscard]] bool held() const noexcept { return held_; }
+
   /// Ends a run from outside. The transport must have been aborted, or nothing posted.
   void fail(const Status& why) { finish(why); }
 
@@ -107,6 +111,7 @@ class Execution final : public OperationState {
   std::vector<Lane> lanes_;
   std::uint64_t next_lane_ = 0;
   std::uint64_t finished_lanes_ = 0;
+  bool held_ = false;
   std::vector<std::byte> scratch_;
   std::vector<std::byte> scaled_input_;
   Trouble trouble_;

@@ -133,6 +133,7 @@ bool Group::advance_operations() {
   dirty_ = false;
   for (std::size_t i = 0; i < active_.size() && active_[i]->sequence() < mismatched_; ++i) {
     moved |= active_[i]->advance();
+    dirty_ |= active_[i]->held();
     if (active_[i]->done() || active_[i]->trouble().status.ok()) continue;
     const Status why = explain(*active_[i]);
     report(why, rank_.value, why.code() == ErrorCode::peer_lost ? grace(why.peer()) : Duration{});

@@ -187,7 +187,7 @@ from datetime import timedelta
 import torch, torch.distributed as dist
 import ucxring
 rank, kind, address = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-dist.init_process_group("ucxring", init_method=address, rank=rank, world_size=2, timeout=timedelta(seconds=60))
+dist.init_process_group("ucxring", init_method=address, rank=rank, world_size=2, timeout=timedelta(seconds=300))
 dist.all_reduce(torch.ones(1))
 if rank == 1:
     print("ready", flush=True)
@@ -201,9 +201,9 @@ try:
     else:
         dist.barrier()
 except KeyboardInterrupt:
-    began = time.monotonic()
+    began = time.time()
     dist.destroy_process_group()
-    print(f"interrupted {time.monotonic() - began:.2f}", flush=True)
+    print("interrupted", began, time.time(), flush=True)
 """
 
 
@@ -225,18 +225,20 @@ def test_signals_end_a_wait(tmp_path: Path, kind: str, number: signal.Signals) -
     try:
         for process in processes:
             assert process.stdout is not None
-            assert process.stdout.readline().strip() == "ready"
+            said = process.stdout.readline().strip()
+            assert said == "ready", process.communicate(timeout=60)[1]
         time.sleep(0.3)
-        began = time.monotonic()
+        began = time.time()
         processes[0].send_signal(number)
-        output, errors = processes[0].communicate(timeout=20)
-        assert time.monotonic() - began < PROMPT_S
+        output, errors = processes[0].communicate(timeout=60)
         if number == signal.SIGTERM:
             assert processes[0].returncode == -signal.SIGTERM
         else:
             assert processes[0].returncode == 0, errors
-            assert output.startswith("interrupted")
-            assert float(output.split()[1]) < PROMPT_S
+            word, interrupted, destroyed = output.split()
+            assert word == "interrupted"
+            assert float(interrupted) - began < PROMPT_S
+            assert float(destroyed) - float(interrupted) < PROMPT_S
     finally:
         for process in processes:
             process.kill()

@@ -203,3 +203,24 @@ def test_sizes_that_differ(operation: str) -> None:
         assert "messages that do not fit together" in text
         assert "rank 0" in text
         assert "rank 1" in text
+
+
+def overtaking(rank: int, world_size: int) -> None:
+    """Operations in flight whose messages overtake each other all end, also when nothing arrives after the last one."""
+    groups = [dist.new_group(list(range(world_size))) for _ in range(2)]
+    for step in range(400):
+        small = [torch.full((size,), float(rank + step)) for size in (1, 300, 40, 5000)]
+        outputs = [torch.empty(world_size * tensor.numel()) for tensor in small]
+        works = []
+        for index, (output, tensor) in enumerate(zip(outputs, small, strict=True)):
+            group = groups[index % 2]
+            works.append(dist.all_gather_into_tensor(output, tensor, group=group, async_op=True))
+            works.append(dist.all_reduce(tensor.clone(), group=group, async_op=True))
+        for work in works:
+            work.get_future().wait()
+        for output, tensor in zip(outputs, small, strict=True):
+            assert float(output.sum()) == tensor.numel() * sum(other + step for other in range(world_size))
+
+
+def test_messages_that_overtake_each_other() -> None:
+    run(overtaking, 2, timeout_s=30.0)
