@@ -15,14 +15,11 @@ namespace {
 /// call.
 constexpr unsigned kIdlePollInterval = 64;
 
-/// How long a retired group is polled on, also when the context ends: a peer that is busy still hears why.
+/// How long a retired group is polled on, and how long the context waits for such groups when it ends itself.
 constexpr auto kFarewell = std::chrono::seconds(2);
-<<<<<<< HEAD
-=======
 constexpr auto kLastFarewell = std::chrono::milliseconds(500);
 /// Between two polls of the latter: a peer may need this core to leave, too.
 constexpr auto kPause = std::chrono::microseconds(500);
->>>>>>> 936a65cccb695e1b72ade913a5219f2c48c65bd1
 
 Descriptor make_epoll() {
   Descriptor descriptor(epoll_create1(EPOLL_CLOEXEC));
@@ -38,15 +35,10 @@ UcxContext::UcxContext(const Config& config, const std::string& master_host, con
       events_(make_epoll()) {}
 
 UcxContext::~UcxContext() {
-<<<<<<< HEAD
-  const Deadline deadline = Deadline::after(kFarewell);
-  while (retired_ > 0 && !deadline.passed()) progress();
-=======
   const Deadline deadline = Deadline::after(kLastFarewell);
   while (retired_ > 0 && !deadline.passed()) {
     if (!progress()) std::this_thread::sleep_for(kPause);
   }
->>>>>>> 936a65cccb695e1b72ade913a5219f2c48c65bd1
   close_retired(true);
 }
 

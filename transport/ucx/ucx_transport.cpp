@@ -9,11 +9,7 @@ using namespace std::chrono_literals;
 
 /// How long data under way gets to end by itself. What does not end takes its connection along, and with it
 /// the reason of a failure that the peer has yet to read.
-<<<<<<< HEAD
-constexpr auto kAbortLimit = 500ms;
-=======
 constexpr auto kAbortLimit = 300ms;
->>>>>>> 936a65cccb695e1b72ade913a5219f2c48c65bd1
 constexpr auto kLeaveLimit = 1000ms;
 
 }  // namespace
