@@ -24,6 +24,7 @@ Operation Group::start(const PeerCall& peer_call, const CallOptions& call) {
 
 bool Group::advance_peers() {
   const bool moved = peers_.advance();
+  dirty_ |= moved;  // what waits for a look at passed-over messages says so by having moved
   const Status& trouble = peers_.trouble();
   if (trouble.ok()) return moved;
   report(named(trouble), rank_.value,
