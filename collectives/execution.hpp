@@ -35,8 +35,8 @@ class Execution final : public OperationState {
   /// `Transport::abort`.
   bool advance();
 
-  /// Whether all its lanes are through and it waits only for a look at messages that were passed over: `advance`
-  /// must then be called again, even if nothing arrives.
+  /// Whether all its lanes are through and it waits only for a look at messages that were passed over:
+  /// `advance` must then be called again, even if nothing arrives.
   [[nodiscard]] bool held() const noexcept { return held_; }
 
   /// Ends a run from outside. The transport must have been aborted, or nothing posted.
