@@ -130,10 +130,11 @@ bool Group::advance(Time now) {
 
 bool Group::advance_operations() {
   bool moved = false;
+  bool held = false;
   dirty_ = false;
   for (std::size_t i = 0; i < active_.size() && active_[i]->sequence() < mismatched_; ++i) {
     moved |= active_[i]->advance();
-    dirty_ |= active_[i]->held();
+    held |= active_[i]->held();
     if (active_[i]->done() || active_[i]->trouble().status.ok()) continue;
     const Status why = explain(*active_[i]);
     report(why, rank_.value, why.code() == ErrorCode::peer_lost ? grace(why.peer()) : Duration{});
@@ -143,6 +144,7 @@ bool Group::advance_operations() {
   const bool more = !waiting_.empty();
   admit();
   if (more && dirty_) advance_operations();
+  dirty_ |= held;  // to be looked at again in the next round, even if nothing arrives
   return advance_peers() || moved;
 }
 
