@@ -270,6 +270,9 @@ def abort_while_waiting(rank: int, world_size: int, second_address: str) -> None
         assert "aborted" in messages[0]
     else:
         hear("aborted")
+        deadline = time.monotonic() + PROMPT_S  # rank 0's part of the sum is here already: it could still be made
+        while backend.get_error() == torch._C._distributed_c10d.ErrorType.SUCCESS and time.monotonic() < deadline:
+            time.sleep(0.01)
         with pytest.raises(dist.DistBackendError, match="rank 0 aborted"):
             dist.all_reduce(torch.ones(3))
     assert backend.get_error() == torch._C._distributed_c10d.ErrorType.COMM_ERROR
