@@ -27,7 +27,7 @@ Exchange::Exchange(c10::intrusive_ptr<c10d::ProcessGroup> group, c10::Device dev
 double Exchange::factor() const noexcept {
   if (hook_) return weighted_ ? weight_ * world_size_ : 1.0;  // hooks divide by the world size
   if (averages()) return 1.0;
-  return weighted_ ? weight_ : 1.0 / world_size_;
+  return share();
 }
 
 Exchange::Flight Exchange::start(Bucket& bucket, std::size_t index, std::size_t count,
@@ -76,8 +76,7 @@ Exchange::Flight Exchange::start_sparse(const Bucket& bucket, std::size_t index,
   const at::Tensor& parameter = parameters[bucket.members().front()];
   at::Tensor gradient = parameter.grad().defined() ? parameter.grad() : zero_sparse(parameter);
   if (!gradient.is_sparse()) gradient = gradient.to_sparse(1);
-  gradient =
-      gradient * (hook_ ? factor() : (weighted_ ? weight_ : 1.0 / world_size_));  // never the user's own
+  gradient = gradient * (hook_ ? factor() : share());  // never the user's own
   Flight flight;
   if (hook_) {
     flight = start_hook(bucket, gradient, index, count, parameters);

@@ -66,6 +66,8 @@ class Exchange {
   c10::intrusive_ptr<c10d::Work> start_sum(const at::Tensor& tensor);
 
  private:
+  /// This rank's weight in the mean.
+  [[nodiscard]] double share() const noexcept { return weighted_ ? weight_ : 1.0 / world_size_; }
   /// Whether the reduction itself divides: the backend can and all ranks weigh the same.
   [[nodiscard]] bool averages() const noexcept { return has_average_ && !weighted_; }
   Flight start_hook(const Bucket& bucket, const at::Tensor& buffer, std::size_t index, std::size_t count,

@@ -154,17 +154,17 @@ class DistributedDataParallel(nn.Module, Joinable):
 
     def report(self) -> Report:
         """What steps took, and advice: means of this rank's latest steps, which `print` shows."""
-        self.watch.steps_finished(self.reducer.take_timings())
+        self._collect_timings()
         return self.watch.report()
 
     def trace(self, path: str | Path) -> None:
         """Writes this rank's latest steps as a trace for chrome://tracing or ui.perfetto.dev."""
-        self.watch.steps_finished(self.reducer.take_timings())
+        self._collect_timings()
         self.watch.trace(path)
 
     def picture(self, path: str | Path, step: int | None = None) -> None:
         """Draws the timeline of a step, the latest by default, as PNG, SVG or PDF by the name of `path`."""
-        self.watch.steps_finished(self.reducer.take_timings())
+        self._collect_timings()
         self.watch.picture(path, step)
 
     def register_comm_hook(self, state: object, hook: CommHook) -> None:
@@ -243,7 +243,7 @@ class DistributedDataParallel(nn.Module, Joinable):
         attendance = take_attendance(self, active=True) if self._join_config.enable else None
         if self.average == "samples":
             self._count_samples(args, kwargs)
-        self.watch.steps_finished(self.reducer.take_timings())
+        self._collect_timings()
         batch_hash, parameter_hash = self.watch.forward_begins(args, kwargs, synchronise)
         if synchronise:
             self.reducer.annotate(batch_hash, parameter_hash)
@@ -263,6 +263,9 @@ class DistributedDataParallel(nn.Module, Joinable):
             self.reducer.set_weight(1 / len(attendance.active))
         else:
             self.reducer.set_weight(None)
+
+    def _collect_timings(self) -> None:
+        self.watch.steps_finished(self.reducer.take_timings())
 
     def _count_samples(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self.reducer.steps != self._steps_counted:

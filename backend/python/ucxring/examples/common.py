@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -79,6 +83,18 @@ def parameter_hashes(model: nn.Module) -> list[str]:
         gathered = [torch.empty_like(own) for _ in range(dist.get_world_size())]
         dist.all_gather(gathered, own)
     return [bytes(each.tolist()).hex() for each in gathered]
+
+
+def conclude(result: Any, report: Callable[[Any], None], output: Path | None) -> int:
+    """Rank 0 reports and writes `output`; the exit code says whether the replicas are identical.
+
+    `result` is a dataclass with `parameter_hashes`.
+    """
+    if dist.get_rank() == 0:
+        report(result)
+        if output:
+            output.write_text(json.dumps(asdict(result)))
+    return 0 if len(set(result.parameter_hashes)) == 1 else 1
 
 
 def print_replicas(hashes: list[str]) -> None:

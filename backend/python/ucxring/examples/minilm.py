@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import statistics
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -203,12 +202,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(problem, file=sys.stderr)
         return 1
     with common.group(settings.backend):
-        result = run(settings)
-        if dist.get_rank() == 0:
-            report(result)
-            if output:
-                output.write_text(json.dumps(asdict(result)))
-    return 0 if len(set(result.parameter_hashes)) == 1 else 1
+        return common.conclude(run(settings), report, output)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ucxring.ddp.sync_batch_norm import SyncBatchNorm
 from ucxring.ddp.watch import checks, hashes, messages, picture, trace
 from ucxring.ddp.watch.drift import ParameterHashes
 from ucxring.ddp.watch.limits import Limits
@@ -21,7 +22,7 @@ from ucxring.ddp.watch.warner import Warner, warn
 
 def is_sync_batch_norm(module: nn.Module) -> bool:
     """Whether a BatchNorm module is a synchronised one, of torch or of ucxring."""
-    return isinstance(module, nn.SyncBatchNorm) or type(module).__name__ == "SyncBatchNorm"
+    return isinstance(module, (nn.SyncBatchNorm, SyncBatchNorm))
 
 
 class History:
