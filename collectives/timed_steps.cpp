@@ -14,12 +14,13 @@ constexpr Ticks kMicrosecond = 1'000'000;
 /// on to the next.
 constexpr Ticks kTurn = kMicrosecond;
 
-/// What a rank pays that talks to more than a few others over the network, since it has more connections to
-/// poll, each colder, and their senders collide: so many more partners double the overhead of a message …
+/// A rank that talks to more than a few others over the network has more connections to poll, each colder: so
+/// many more partners double the overhead of a message.
 constexpr Ticks kCrowdOverhead = 32;
-/// … and so many its time on the wire.
-constexpr Ticks kCrowdWire = 64;
 constexpr Ticks kFewPartners = 4;
+/// Messages of a rank that sends to several others and receives from several others at the same time collide
+/// in the network, and while they wait for one link, others are idle: so many more double the time on the wire.
+constexpr Ticks kCollidingWire = 32;
 
 /// An interface needs this fraction of a core's overhead for each message, however short.
 constexpr Ticks kGap = 8;
@@ -123,6 +124,7 @@ class Pricing {
   [[nodiscard]] std::vector<TimedStep> price(int rank, Numbering& numbering) const {
     const Schedule& schedule = question_.schedules[static_cast<std::size_t>(rank)];
     const Ticks crowd = crowd_of(rank, schedule);
+    const Ticks colliding = colliding_of(rank, schedule);
     const Ticks far_overhead = far_.overhead * (kCrowdOverhead + crowd) / kCrowdOverhead;
     const Step* published = nullptr;  // whose chunk this run of sends has written for the host
     bool folds = false;               // the step before has read a message where it lies
@@ -142,7 +144,7 @@ class Pricing {
       if (step.action != Action::send) {
         published = nullptr;
       } else if (!own.near) {
-        own.wire = wire_time(step, crowd);
+        own.wire = wire_time(step, colliding);
       } else if (published != nullptr && published->source == step.source) {
         own.core = 0;
       } else {
@@ -179,8 +181,26 @@ class Pricing {
     }
     return std::max<Ticks>(partners - kFewPartners, 0);
   }
-  [[nodiscard]] Ticks wire_time(const Step& step, Ticks crowd) const noexcept {
-    return far_.overhead / kGap + slices(step.source) * wire_ * (kCrowdWire + crowd) / kCrowdWire;
+  /// How many more messages than one `rank` both sends to other hosts and receives from them at a time: of each
+  /// kind, as many as follow each other without one of the other kind between.
+  [[nodiscard]] Ticks colliding_of(int rank, const Schedule& schedule) const noexcept {
+    Ticks longest_sends = 0;
+    Ticks longest_receives = 0;
+    Ticks sends = 0;
+    Ticks receives = 0;
+    for (const Step& step : schedule.steps) {
+      if (step.peer == kNobody || host_of(step.peer) == host_of(rank)) continue;
+      const bool is_send = step.action == Action::send;
+      sends = is_send ? sends + 1 : 0;
+      receives = is_send ? 0 : receives + 1;
+      longest_sends = std::max(longest_sends, sends);
+      longest_receives = std::max(longest_receives, receives);
+    }
+    return std::max<Ticks>(std::min(longest_sends, longest_receives) - 1, 0);
+  }
+  [[nodiscard]] Ticks wire_time(const Step& step, Ticks colliding) const noexcept {
+    const Ticks wire = slices(step.source) * wire_;
+    return far_.overhead / kGap + wire * (kCollidingWire + colliding) / kCollidingWire;
   }
   [[nodiscard]] Ticks reduce_time(const Step& step) const noexcept {
     return step.combine == Combine::copy ? 0 : reduce_;
