@@ -16,12 +16,6 @@ void Coalescing::start() {
   threads_.store(works_.size());
 }
 
-bool Coalescing::active() const {
-  if (threads_.load(std::memory_order_relaxed) == 0) return false;
-  const std::lock_guard lock(mutex_);
-  return works_.contains(std::this_thread::get_id());
-}
-
 void Coalescing::add(const c10::intrusive_ptr<WorkUcxring>& work) {
   if (threads_.load(std::memory_order_relaxed) == 0) return;
   const std::lock_guard lock(mutex_);

@@ -24,15 +24,13 @@ class Coalescing {
   /// From now on the calling thread's works belong together. What a `start` without an `end` has left, since
   /// an operation between them threw, is forgotten.
   void start();
-  /// Whether this thread is between `start` and `end`.
-  [[nodiscard]] bool active() const;
-  /// Adds a work of this thread when it is.
+  /// Adds a work of this thread when it is between `start` and `end`.
   void add(const c10::intrusive_ptr<WorkUcxring>& work);
   /// This thread's works in their order; none without a `start`.
   [[nodiscard]] std::vector<c10::intrusive_ptr<WorkUcxring>> end();
 
  private:
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::map<std::thread::id, std::vector<c10::intrusive_ptr<WorkUcxring>>> works_;
   std::atomic<std::size_t> threads_{0};  // in works_
 };

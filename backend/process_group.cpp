@@ -75,10 +75,9 @@ std::shared_ptr<c10::Allocator> ProcessGroupUcxring::getMemAllocator() {
 /// Runs `start`; waits in the caller's thread unless `async_op`.
 ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::launch(Request request, bool async_op, Start start) {
   context_->pending.finish_done();
-  const bool coalesced = coalescing_.active();
   CallOptions call;
   call.timeout = request.timeout;
-  call.wait_soon = !async_op && !coalesced;
+  call.wait_soon = !async_op;
   auto work = c10::make_intrusive<WorkUcxring>(context_, std::move(request));
   translate_errors(context_->description, [&] {
     try {
@@ -90,13 +89,12 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::launch(Request request, bool a
     }
   });
   // So that its end is noticed when it happens.
-  const bool waits = !async_op && !coalesced;
-  const bool watched = context_->observed.load() || (!waits && work->profiled());
+  const bool watched = context_->observed.load() || (async_op && work->profiled());
   if (watched) context_->futures.submit(work);
-  if (waits) return wait_inline(work, *context_);
+  if (!async_op) return wait_inline(work, *context_);
   context_->pending.add(work);
   coalescing_.add(work);
-  return async_op ? WorkPtr(work) : nullptr;
+  return work;
 }
 
 bool ProcessGroupUcxring::run_bare(bool async_op, TensorRefs tensors, std::chrono::milliseconds timeout,
@@ -104,7 +102,7 @@ bool ProcessGroupUcxring::run_bare(bool async_op, TensorRefs tensors, std::chron
   const bool packed =
       std::all_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) { return is_packed(tensor); });
   const bool bare = !async_op && !at::hasCallbacks() && packed && !context_->observed.load();
-  if (!bare || coalescing_.active()) return false;
+  if (!bare) return false;
   context_->pending.finish_done();
   CallOptions call;
   call.timeout = timeout;

@@ -91,9 +91,12 @@ class ProcessGroupUcxring final : public c10d::Backend {
   /// `sourceRank` of the work tells, once it is done, which rank of the group it was.
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
 
-  bool supportsCoalescing() const override { return true; }
-  /// Whatever the calling thread starts between the two runs at once, also where `asyncOp` is false, and is
-  /// waited for by the one work that `endCoalescing` returns. The pair may stand around an `abort`.
+  /// Of batched sends and receives, which gain nothing by it here. Torch's manager does not end a coalescing
+  /// in which something is raised, and then even its own part of the group stays unusable.
+  bool supportsCoalescing() const override { return false; }
+  /// Whatever the calling thread starts between the two with `asyncOp` is also waited for by the one work
+  /// that `endCoalescing` returns; what is synchronous is done when its call returns. The pair may stand
+  /// around an `abort`.
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
 

@@ -144,10 +144,19 @@ bool Engine::poll() {
   return drive_once();
 }
 
-bool Engine::busy() {
-  const Baton baton(*this);
+bool Engine::any_busy() const {
   return std::any_of(attached_.begin(), attached_.end(),
                      [](const Attached& attached) { return attached.driven->busy(); });
+}
+
+bool Engine::busy() {
+  const Baton baton(*this);
+  return any_busy();
+}
+
+void Engine::stir() noexcept {
+  if (driver_bed_.occupied.load()) driver_bed_.wake();
+  if (background_bed_.occupied.load()) background_bed_.wake();
 }
 
 bool Engine::skip_virtual_time(Time until) {
@@ -206,10 +215,12 @@ void Engine::adapt(Duration slept) noexcept {
 bool Engine::wait(const std::atomic<bool>& done, Time until, const Context* clock) {
   if (done.load(std::memory_order_acquire)) return true;
   drives_.fetch_add(1, std::memory_order_relaxed);
+  bool slept = false;
   while (!done.load(std::memory_order_acquire)) {
     if (time_of(clock) >= until) return false;
     if (driving_.exchange(true)) {
       sleep_while_driven(done, until, clock);
+      slept = true;
     } else {
       {
         const DrivingMark mark(driving_);
@@ -223,6 +234,8 @@ bool Engine::wait(const std::atomic<bool>& done, Time until, const Context* cloc
     }
     check_interrupts();
   }
+  // The driver may have left what is still in flight to this thread.
+  if (slept && !driving_.load() && busy()) kick();
   return true;
 }
 

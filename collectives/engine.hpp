@@ -62,6 +62,12 @@ class Engine {
   /// held.
   void kick();
 
+  /// Whether operations are in flight. With the baton held.
+  [[nodiscard]] bool any_busy() const;
+  /// Wakes whoever sleeps in the kernel, to look around and go to sleep again: call it after peers have been
+  /// told that they need not wake this process. Not with the baton held.
+  void stir() noexcept;
+
   /// Drives, or sleeps while another thread drives, until `done` or the time `until` of `clock` (null: steady
   /// clock). Returns whether `done`. Runs the interrupt check at least every 50 ms and lets its exception
   /// out.

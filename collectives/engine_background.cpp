@@ -39,7 +39,8 @@ void Engine::kick() {
   background_changed_.notify_one();
 }
 
-/// Rests while waiting threads drive: short naps that grow as long as they go on, ended by `kick`.
+/// Rests while waiting threads drive: short naps that grow as long as they go on, ended by `kick`. A thread
+/// that carries out its operations at once does not advance others: for these a nap is short.
 void Engine::nap() {
   auto length = kShortNap;
   auto seen = drives_.load(std::memory_order_relaxed);
@@ -48,6 +49,7 @@ void Engine::nap() {
     if (background_changed_.wait_for(lock, length, [&] { return stop_.load() || kicked_.load(); })) return;
     const auto now = drives_.load(std::memory_order_relaxed);
     if (now == seen && !driving_.load()) return;
+    if (!driving_.load() && busy()) return;
     seen = now;
     length = std::min(length * 2, kLongNap);
   }

@@ -22,10 +22,10 @@ void Execution::prepare(std::shared_ptr<const Plan> plan, const OperationBuffers
   finished_lanes_ = 0;
   held_ = false;
   if (plan_->reduction.scale != nullptr) {
-    scaled_input_.resize(plan_->input_bytes);
-    plan_->reduction.scale(scaled_input_.data(), buffers_.input, buffers_.factor,
+    scaled_input_ = std::make_unique_for_overwrite<std::byte[]>(plan_->input_bytes);
+    plan_->reduction.scale(scaled_input_.get(), buffers_.input, buffers_.factor,
                            plan_->input_bytes / plan_->element_bytes);
-    buffers_.input = scaled_input_.data();
+    buffers_.input = scaled_input_.get();
   }
   const auto window = static_cast<std::size_t>(plan_->window);
   scratch_.resize(std::max(scratch_.size(), window * plan_->scratch_bytes + kAlignment));
@@ -62,8 +62,13 @@ bool Execution::advance() {
   if (finished_lanes_ < plan_->lanes) return moved;
   // A message that was passed over may say that this rank and a peer do not call the same operations.
   held_ = shared_ != nullptr && shared_->overlooked();
-  if (!held_) finish({});
+  if (!held_) end({});
   return true;
+}
+
+void Execution::end(const Status& status) {
+  scaled_input_.reset();  // as large as the user's buffer, while the rest of a run is kept for the next one
+  finish(status);
 }
 
 /// One move of the lane, or its end; true when it moved.

@@ -40,7 +40,7 @@ class Execution final : public OperationState {
   [[nodiscard]] bool held() const noexcept { return held_; }
 
   /// Ends a run from outside. The transport must have been aborted, or nothing posted.
-  void fail(const Status& why) { finish(why); }
+  void fail(const Status& why) { end(why); }
 
   [[nodiscard]] const Plan& plan() const noexcept { return *plan_; }
   [[nodiscard]] std::string describe() const override;
@@ -81,6 +81,7 @@ class Execution final : public OperationState {
 
   static void apply_incoming(void* context, std::size_t offset, std::span<const std::byte> bytes);
 
+  void end(const Status& status);
   void start_lane(Lane& lane, const Progress& begun);
   bool advance_lane(Lane& lane);
 
@@ -93,7 +94,7 @@ class Execution final : public OperationState {
   bool run_fold(Lane& lane, const Move& move);
   bool find_operands(Lane& lane, const Move& move);
   bool fold(Lane& lane, const Move& move);
-  void release_operands(const Lane& lane, const Move& move);
+  bool release_operands(const Lane& lane, const Move& move);
   [[nodiscard]] bool sends_complete(const Lane& lane, const Move& move) const;
   [[nodiscard]] bool all_sends_complete(const Lane& lane);
   [[nodiscard]] Tag tag(const Lane& lane, std::uint32_t step) const noexcept {
@@ -113,7 +114,7 @@ class Execution final : public OperationState {
   std::uint64_t finished_lanes_ = 0;
   bool held_ = false;
   std::vector<std::byte> scratch_;
-  std::vector<std::byte> scaled_input_;
+  std::unique_ptr<std::byte[]> scaled_input_;  ///< while it runs
   Trouble trouble_;
 };
 

@@ -97,6 +97,7 @@ bool Execution::run_fold(Lane& lane, const Move& move) {
   if (!lane.folded) {
     if (!sends_complete(lane, move) || !find_operands(lane, move)) return false;
     if (fold(lane, move)) return true;
+    if (!trouble_.status.ok()) return false;
   }
   if (!run_publish(lane, move, move.target)) return false;
   lane.folded = false;
@@ -131,12 +132,15 @@ bool Execution::find_operands(Lane& lane, const Move& move) {
   for (std::size_t i = 0; i < found_before; ++i) {
     if (operands[i].peer < 0) continue;
     lane.sources[i] = shared_->peek(Rank(operands[i].peer), tag(lane, operands[i].ordinal)).data;
+    if (lane.sources[i] != nullptr) continue;
+    lane.found = i;  // it is gone: looked for again
+    return false;
   }
   return true;
 }
 
 /// Combines what was found, straight into the room of the message that follows where there is one. True when
-/// the move is done; else its result is still to be sent.
+/// the move is done; else its result is still to be sent, or there is trouble.
 bool Execution::fold(Lane& lane, const Move& move) {
   const Buffer target = lane.memory.slice(move.target);
   const auto recipients = plan_->moves.recipients_of(move);
@@ -144,17 +148,23 @@ bool Execution::fold(Lane& lane, const Move& move) {
   std::byte* room = nullptr;
   if (!recipients.empty() && target.bytes != 0 && !refers) room = shared_->reserve(target.bytes);
   lane.memory.fold(move, lane.sources.data(), room);
-  release_operands(lane, move);
+  const bool trusted = release_operands(lane, move);
   lane.found = 0;
+  if (!trusted) return false;
   if (recipients.empty()) return true;
   lane.folded = room == nullptr || !shared_->commit(room, target.bytes, recipients, tag(lane, 0), stamp_);
   return !lane.folded;
 }
 
-void Execution::release_operands(const Lane& lane, const Move& move) {
+/// Whether what was read from all of them is to be trusted.
+bool Execution::release_operands(const Lane& lane, const Move& move) {
+  bool trusted = true;
   for (const FoldOperand& operand : plan_->moves.operands_of(move)) {
-    if (operand.peer >= 0) shared_->release(Rank(operand.peer), tag(lane, operand.ordinal));
+    if (operand.peer < 0 || shared_->release(Rank(operand.peer), tag(lane, operand.ordinal))) continue;
+    trusted = false;
+    note(operand.peer, {}, {ErrorCode::peer_lost, "it gave up while its memory was read", operand.peer});
   }
+  return trusted;
 }
 
 bool Execution::sends_complete(const Lane& lane, const Move& move) const {

@@ -34,31 +34,41 @@ Group::~Group() { shutdown(); }
 
 Operation Group::start(const Fingerprint& fingerprint, const OperationBuffers& buffers,
                        const CallOptions& call, const UnevenCounts& counts) {
-  std::shared_ptr<Execution> execution;
-  {
+  bool stirs = false;
+  Operation operation = [&] {
     const auto baton = engine_.take_baton();
-    if (!alive()) refuse(fingerprint.describe());
-    const auto& plan = plans_.get(fingerprint, counts);
-    const auto sequence = sequence_.load(std::memory_order_relaxed) + 1;
-    begin(plan->stamp, sequence);
-    Progress begun;
-    const bool alone = active_.empty() && waiting_.empty() && sequence < mismatched_;
-    if (call.wait_soon && plan->immediate && shared_ != nullptr && alone) {
-      begun = run_immediately(*plan, buffers, sequence);
-      if (begun.moves == plan->moves.list.size()) {
-        if (shared_->overlooked()) look_back(fingerprint, sequence);
-        return Operation(sequence);
-      }
+    return start_now(fingerprint, buffers, call, counts, stirs);
+  }();
+  if (stirs) engine_.stir();
+  if (!call.wait_soon && !operation.done()) engine_.kick();
+  return operation;
+}
+
+/// `stirs` becomes true if peers were told that they need not wake this process, though some thread of it
+/// sleeps while operations are in flight.
+Operation Group::start_now(const Fingerprint& fingerprint, const OperationBuffers& buffers,
+                           const CallOptions& call, const UnevenCounts& counts, bool& stirs) {
+  if (!alive()) refuse(fingerprint.describe());
+  const auto& plan = plans_.get(fingerprint, counts);
+  const auto sequence = sequence_.load(std::memory_order_relaxed) + 1;
+  begin(plan->stamp, sequence);
+  Progress begun;
+  const bool alone = active_.empty() && waiting_.empty() && sequence < mismatched_;
+  if (call.wait_soon && plan->immediate && shared_ != nullptr && alone) {
+    stirs = shared_->stay_awake() && engine_.any_busy();
+    begun = run_immediately(*plan, buffers, sequence);
+    if (begun.moves == plan->moves.list.size()) {
+      if (shared_->overlooked()) look_back(fingerprint, sequence);
+      return Operation(sequence);
     }
-    execution = idle_execution();
-    const auto timeout = call.timeout.count() > 0 ? call.timeout : this->timeout();
-    execution->prepare(plan, buffers, *transport_, {sequence, context_->now(), timeout, begun});
-    execution->set_waiting(engine_, context_->event_fd() < 0 ? context_.get() : nullptr);
-    waiting_.push_back(execution);
-    admit();
-    advance_operations();
   }
-  if (!call.wait_soon && !execution->done()) engine_.kick();
+  auto execution = idle_execution();
+  const auto timeout = call.timeout.count() > 0 ? call.timeout : this->timeout();
+  execution->prepare(plan, buffers, *transport_, {sequence, context_->now(), timeout, begun});
+  execution->set_waiting(engine_, context_->event_fd() < 0 ? context_.get() : nullptr);
+  waiting_.push_back(execution);
+  admit();
+  advance_operations();
   return Operation(std::move(execution));
 }
 
@@ -87,7 +97,6 @@ void Group::begin(Stamp stamp, std::uint64_t sequence) {
 }
 
 Progress Group::run_immediately(const Plan& plan, const OperationBuffers& buffers, std::uint64_t sequence) {
-  shared_->stay_awake();
   const ImmediateRun run{plan, *shared_, sequence, engine_.looks(), engine_.contenders()};
   return run.run(buffers);
 }

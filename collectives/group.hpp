@@ -83,6 +83,8 @@ class Group final : public Driven, private Listener {
   bool outlives_report();
   [[noreturn]] void refuse(const std::string& call) const;
   void begin(Stamp stamp, std::uint64_t sequence);
+  [[nodiscard]] Operation start_now(const Fingerprint& fingerprint, const OperationBuffers& buffers,
+                                    const CallOptions& call, const UnevenCounts& counts, bool& stirs);
   [[nodiscard]] Progress run_immediately(const Plan& plan, const OperationBuffers& buffers,
                                          std::uint64_t sequence);
   bool advance_operations();

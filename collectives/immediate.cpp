@@ -61,9 +61,11 @@ ImmediateRun::Outcome ImmediateRun::run_fold(const LaneMemory& memory, const Mov
     if (sources[i] == nullptr) return Outcome::waits;
   }
   memory.fold(move, sources.data(), nullptr);
+  bool trusted = true;
   for (const FoldOperand& operand : operands) {
-    if (operand.peer >= 0) shared.release(Rank(operand.peer), tag(operand.ordinal));
+    if (operand.peer >= 0) trusted &= shared.release(Rank(operand.peer), tag(operand.ordinal));
   }
+  if (!trusted) return Outcome::waits;  // for a message that will not come: its sender has given up
   const auto recipients = plan.moves.recipients_of(move);
   if (recipients.empty() || shared.publish(target, recipients, tag(0), plan.stamp)) return Outcome::done;
   return Outcome::folded;

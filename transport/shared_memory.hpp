@@ -60,8 +60,9 @@ class SharedMemory {
   /// The message `tag` of `peer` where it lies, whatever its stamp and size. It stays there until `release`
   /// or the next `Context::progress()`, which may move it.
   [[nodiscard]] virtual Message peek(Rank peer, Tag tag) noexcept = 0;
-  /// Gives the message back that `peek` of the same tag found.
-  virtual void release(Rank peer, Tag tag) noexcept = 0;
+  /// Gives the message back that `peek` of the same tag found. False if it lay in memory that its sender may
+  /// have changed meanwhile, since he has given up: what was read there is not to be trusted.
+  virtual bool release(Rank peer, Tag tag) noexcept = 0;
 
   /// Whether `peek` has passed over messages of which `Listener::on_unexpected` has not been told yet. The
   /// next `Context::progress()` tells.
@@ -70,8 +71,9 @@ class SharedMemory {
   /// Why `peer` will send nothing more; ok while it may.
   [[nodiscard]] virtual const Status& gone(Rank peer) const noexcept = 0;
 
-  /// Says that this thread looks at messages itself for a while: peers need not wake anybody here.
-  virtual void stay_awake() noexcept = 0;
+  /// Says that this thread looks at messages itself for a while: peers need not wake anybody here. Returns
+  /// whether they would have; whoever sleeps is then not woken by them any more.
+  virtual bool stay_awake() noexcept = 0;
 };
 
 }  // namespace ucxring

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <memory>
 
@@ -10,6 +11,7 @@
 #include "tests/conformance/transport_conformance.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/shm_ranks.hpp"
+#include "transport/registered_buffer.hpp"
 
 namespace ucxring::testing {
 namespace {
@@ -54,6 +56,54 @@ TEST(Room, MessagesSetAsideAreFound) {
     reader.release(Rank(0), tag);
     EXPECT_EQ(reader.peek(Rank(0), tag).data, nullptr);
   }
+}
+
+/// Registered memory of `bytes` bytes.
+RegisteredBuffer registered(std::size_t bytes) { return RegisteredBuffer::allocate(bytes); }
+
+TEST(Room, OfRegisteredMessagesHalfAQueueIsUnderWayAtMost) {
+  const auto ranks = make_shm_ranks(2);
+  SharedMemory& sender = *ranks[0]->shared_memory();
+  SharedMemory& reader = *ranks[1]->shared_memory();
+  const RegisteredBuffer memory = registered(kBytes);
+  const Recipient recipient{Rank(1), 0};
+  std::deque<Completion> sends;
+  const auto refer = [&] {
+    const auto sequence = sends.size();
+    return sender.refer({memory.data(), kBytes}, {&recipient, 1}, Tag::make(sequence, 0, 0), 7,
+                        sends.emplace_back());
+  };
+  while (sends.size() < 200 && refer()) continue;
+  const std::size_t under_way = sends.size() - 1;
+  EXPECT_GE(under_way, 32U);
+  EXPECT_LE(under_way, 64U);
+  sends.pop_back();
+  const Tag first = Tag::make(0, 0, 0);
+  ASSERT_EQ(reader.peek(Rank(0), first).data != nullptr, true);
+  EXPECT_TRUE(reader.release(Rank(0), first));
+  ranks[0]->context()->progress();
+  EXPECT_TRUE(sends.front().finished());
+  EXPECT_TRUE(refer()) << "one is done, so there is room for one";
+}
+
+TEST(Room, MemoryOfASenderThatGaveUpIsNotTrusted) {
+  const auto ranks = make_shm_ranks(2);
+  const RegisteredBuffer memory = registered(kBytes);
+  const Recipient recipient{Rank(1), 0};
+  Completion sent, again, received;
+  SharedMemory& sender = *ranks[0]->shared_memory();
+  ASSERT_TRUE(sender.refer({memory.data(), kBytes}, {&recipient, 1}, Tag::make(1, 0, 0), 7, sent));
+  ASSERT_TRUE(sender.refer({memory.data(), kBytes}, {&recipient, 1}, Tag::make(2, 0, 0), 7, again));
+  SharedMemory& reader = *ranks[1]->shared_memory();
+  ASSERT_NE(reader.peek(Rank(0), Tag::make(1, 0, 0)).data, nullptr);
+  ranks[0]->abort({ErrorCode::timeout, "too late"});
+  EXPECT_FALSE(reader.release(Rank(0), Tag::make(1, 0, 0)));
+  std::vector<std::byte> target(kBytes);
+  ASSERT_TRUE(ranks[1]
+                  ->endpoint(Rank(0))
+                  .receive_into({target.data(), kBytes}, Tag::make(2, 0, 0), 7, received)
+                  .ok());
+  EXPECT_EQ(received.state, Completion::State::failed);
 }
 
 TEST(Room, TheSmallRestOfALargeMessageKeepsItsPlace) {

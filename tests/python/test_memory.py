@@ -146,3 +146,29 @@ def free_in_child(rank: int, world_size: int) -> float:
 
 def test_a_forked_child_frees_nothing_of_its_parent() -> None:
     assert run(free_in_child, 1) == [3 << 20]
+
+
+def private_bytes() -> int:
+    """Resident memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def premultiplied(rank: int, world_size: int) -> int:
+    """Returns by how much this rank has grown when all is over."""
+    count, size = 8, 8 << 20
+    dist.barrier()
+    before = private_bytes()
+    tensors = [torch.ones(size // 4) for _ in range(count)]
+    operation = dist._make_nccl_premul_sum(0.5)
+    works = [dist.all_reduce(tensor, op=operation, async_op=True) for tensor in tensors]
+    for work, tensor in zip(works, tensors, strict=True):
+        work.wait()
+        assert bool((tensor == world_size / 2).all())
+    del works, work, tensors, tensor
+    dist.barrier()
+    return private_bytes() - before
+
+
+def test_premul_sum_keeps_no_copies() -> None:
+    """Each of the 8 inputs is scaled into memory of its own, which goes when its operation is done."""
+    assert max(run(premultiplied, 2)) < 24 << 20

@@ -44,6 +44,32 @@ def test_waiting_for_a_late_peer_sleeps() -> None:
     run(late_peer, 2)
 
 
+def short_calls_beside_a_receive(rank: int, world_size: int) -> float:
+    """Returns how long rank 1 needed to send what rank 0 has asked for before it computed."""
+    other, large, slowest = dist.new_group(list(range(world_size))), torch.ones(64 << 10), 0.0
+    for tag in range(4):
+        dist.barrier()
+        if rank == 0:
+            work = dist.irecv(large, 1, tag=tag)
+            time.sleep(0.1)  # the background thread falls asleep
+        for _ in range(20):
+            dist.all_reduce(torch.ones(4), group=other)
+        if rank == 0:
+            time.sleep(1.5)  # computes
+            work.wait()
+        else:
+            time.sleep(0.05)
+            began = time.monotonic()
+            dist.send(large, 0, tag=tag)
+            slowest = max(slowest, time.monotonic() - began)
+    return slowest
+
+
+def test_short_calls_leave_nobody_deaf() -> None:
+    """Calls that are carried out at once tell peers not to ring; whoever sleeps must be told to listen again."""
+    assert run(short_calls_beside_a_receive, 2)[1] < 0.7
+
+
 def nobody_waits(rank: int, world_size: int) -> None:
     for size in (1, 1 << 10, 1 << 20, 1 << 24):
         works = [dist.all_reduce(torch.full((size,), float(rank + i)), async_op=True) for i in range(4)]

@@ -51,7 +51,9 @@ void ShmContext::add(ShmTransport& member) {
   member.set_sleeping(armed_);
   members_.push_back(&member);
   for (const auto& peer : member.neighbours().peers) {
-    if (peer) watch(peer->neighbour);
+    if (!peer) continue;
+    watch(peer->neighbour);
+    if (peer->neighbour->dead()) member.bury(*peer->neighbour);  // its death may have been seen before
   }
 }
 
@@ -78,10 +80,11 @@ void ShmContext::unwatch(Neighbour& neighbour) noexcept {
   watched_.erase(found);
 }
 
-void ShmContext::stay_awake() noexcept {
-  if (!armed_) return;
+bool ShmContext::stay_awake() noexcept {
+  if (!armed_) return false;
   const std::lock_guard lock(mutex_);
   disarm();
+  return true;
 }
 
 bool ShmContext::progress() {

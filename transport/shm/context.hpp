@@ -27,8 +27,8 @@ class ShmContext final : public Context {
 
   /// Identity and doorbell, for the meeting with others.
   [[nodiscard]] const Here& here() const noexcept { return here_; }
-  /// Peers need not ring any more.
-  void stay_awake() noexcept;
+  /// Peers need not ring any more. Returns whether they would have.
+  bool stay_awake() noexcept;
 
   void add(ShmTransport& member);
   /// When this returns nobody polls `member` any more.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -40,6 +41,13 @@ inline void acquired([[maybe_unused]] const void* flag, [[maybe_unused]] const s
 #if defined(__SANITIZE_THREAD__)
   const std::ptrdiff_t offset = static_cast<const std::byte*>(flag) - view;
   __tsan_acquire(stand_in(reinterpret_cast<std::uintptr_t>(owners) + static_cast<std::uintptr_t>(offset)));
+#endif
+}
+
+/// What this thread has loaded before it loads before what comes next.
+inline void loads_before() noexcept {
+#if !defined(__SANITIZE_THREAD__)  // which knows no fences
+  std::atomic_thread_fence(std::memory_order_acquire);
 #endif
 }
 

@@ -67,11 +67,22 @@ SharedMemory::Message Inbox::peek(Rank peer, Tag tag) noexcept {
   return {bytes_of(from, first).data(), first.stamp, first.bytes()};
 }
 
-void Inbox::release(Rank peer, Tag tag) noexcept {
+bool Inbox::release(Rank peer, Tag tag) noexcept {
   Source& from = source(peer);
-  if (matcher_.unexpected() != 0 && matcher_.take(peer, tag)) return;
-  if (from.found >= from.head && cell(from, from.found).tag == tag.bits()) return consume(from, from.found);
-  if (find(from, tag)) consume(from, from.found);
+  if (matcher_.unexpected() != 0 && matcher_.take(peer, tag)) return true;
+  const bool known = from.found >= from.head && cell(from, from.found).tag == tag.bits();
+  if (!known && !find(from, tag)) return true;
+  const bool trusted = intact(from, cell(from, from.found));
+  consume(from, from.found);
+  return trusted;
+}
+
+/// Whether what was read from `cell` is what its sender sent: registered memory is his again once he has
+/// left.
+bool Inbox::intact(const Source& source, const Cell& cell) noexcept {
+  if (cell.place() != Place::pool) return true;
+  loads_before();
+  return source.header->state.load(std::memory_order_acquire) == State::open;
 }
 
 void Inbox::consume(Source& source, std::uint64_t position) noexcept {
@@ -83,7 +94,15 @@ void Inbox::consume(Source& source, std::uint64_t position) noexcept {
   } while (source.head < source.seen && source.states[source.head % kCells] == CellState::consumed);
   releases(&source.ack->cells);
   source.ack->cells.store(source.head, std::memory_order_release);
-  if (source.neighbour && source.header->wants_acks.load(std::memory_order_relaxed) != 0 &&
+  tell_of_ack(source);
+}
+
+/// Wakes a sender that sleeps until there is room.
+void Inbox::tell_of_ack(const Source& source) noexcept {
+  if (!source.neighbour) return;
+  // As in `Outbox::wake`.
+  if (!sleepers_fence_) own_.header().wants_acks.fetch_or(0, std::memory_order_seq_cst);
+  if (source.header->wants_acks.load(std::memory_order_relaxed) != 0 &&
       source.header->sleeping.load(std::memory_order_relaxed) != 0) {
     source.neighbour->ring();
   }
@@ -116,7 +135,12 @@ void Inbox::take(Source& source, std::uint64_t position, const PostedReceive& re
   if (first.place() != Place::arena || first.where.bytes == first.bytes()) {
     if (accepted) {
       receive.deliver(0, bytes_of(source, first));
-      receive.finish();
+      if (intact(source, first)) {
+        receive.finish();
+      } else {
+        receive.done->fail(
+            Status(ErrorCode::peer_lost, "it gave up while its memory was read", source.rank.value));
+      }
     }
     return consume(source, position);
   }

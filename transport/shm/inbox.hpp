@@ -25,12 +25,15 @@ class Inbox {
   /// `own` is this rank's outbox, which holds its acks.
   Inbox(Rank self, int world_size, const OutboxView<std::byte>& own);
 
+  /// As `Outbox::sleepers_fence`, for acks.
+  void sleepers_fence(bool yes) noexcept { sleepers_fence_ = yes; }
+
   /// Adds a sender; `neighbour` is null for this rank itself.
   void connect(Rank peer, const OutboxView<const std::byte>& theirs, std::shared_ptr<Neighbour> neighbour);
 
   /// As in `SharedMemory`.
   [[nodiscard]] SharedMemory::Message peek(Rank peer, Tag tag) noexcept;
-  void release(Rank peer, Tag tag) noexcept;
+  bool release(Rank peer, Tag tag) noexcept;
   [[nodiscard]] bool overlooked() const noexcept { return passed_over_ && has_unannounced(); }
 
   /// As `Endpoint::receive_into` and `receive_apply`.
@@ -103,9 +106,11 @@ class Inbox {
     return true;
   }
   [[nodiscard]] static std::span<const std::byte> bytes_of(const Source& source, const Cell& cell) noexcept;
+  [[nodiscard]] static bool intact(const Source& source, const Cell& cell) noexcept;
   [[nodiscard]] bool find(Source& source, Tag tag) noexcept;
   [[nodiscard]] bool has_unannounced() const noexcept;
   void consume(Source& source, std::uint64_t position) noexcept;
+  void tell_of_ack(const Source& source) noexcept;
   void take(Source& source, std::uint64_t position, const PostedReceive& receive);
   void take_fragment(Source& source, std::uint64_t position);
   void finish(Source& source);
@@ -121,6 +126,7 @@ class Inbox {
   std::vector<Source> sources_;
   Matcher<Copy> matcher_;
   Audience audience_;
+  bool sleepers_fence_ = false;
   bool passed_over_ = false;  // `find` skipped a message since the last `progress`
   bool moved_ = false;        // a completion finished or the listener was called
 };

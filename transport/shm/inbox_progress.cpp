@@ -96,8 +96,7 @@ void Inbox::read_control(Source& source) {
     source.ack->control.store(source.control_read, std::memory_order_release);
     audience_.on_control(source.rank, {message.data(), length});
   }
-  if (source.neighbour && source.header->wants_acks.load(std::memory_order_relaxed) != 0)
-    source.neighbour->ring();
+  tell_of_ack(source);
 }
 
 /// Copies messages that nobody has asked for, so that the sender gets its room back.
@@ -133,7 +132,7 @@ bool Inbox::lose(Rank peer, const Status& why, bool killed) {
   Source& source = this->source(peer);
   if (!source.gone.ok()) return false;
   source.gone = why;
-  bool failed = killed ? matcher_.fail_peer(peer, why) : matcher_.fail_posted(peer, why);
+  bool failed = matcher_.fail_posted(peer, why);  // what it sent before may still be received
   if (source.assembly && source.assembly->receive) {
     source.assembly->receive->done->fail(why);
     failed = true;

@@ -157,9 +157,15 @@ bool Outbox::publish(ConstBuffer data, std::span<const Recipient> recipients, Ta
   return true;
 }
 
+bool Outbox::may_refer(std::span<const Recipient> recipients) const noexcept {
+  return std::all_of(recipients.begin(), recipients.end(), [this](const Recipient& recipient) {
+    return readers_[slot(recipient.peer)].references < kMostReferences;
+  });
+}
+
 bool Outbox::refer(ConstBuffer data, std::span<const Recipient> recipients, Tag tag, Stamp stamp,
                    Completion& done) {
-  if (!refers(data) || !have_cells(recipients)) return false;
+  if (!refers(data) || !may_refer(recipients) || !have_cells(recipients)) return false;
   done.start();
   for (const Recipient& recipient : recipients) {
     const std::size_t i = slot(recipient.peer);
@@ -167,6 +173,7 @@ bool Outbox::refer(ConstBuffer data, std::span<const Recipient> recipients, Tag 
     cell.set_size(data.bytes, Place::pool);
     cell.where = {Pool::process().offset_of(data.data), data.bytes, 0};
     references_.push_back({&done, i, tails_[i]});
+    ++readers_[i].references;
     hand_over(i, cell);
   }
   view_.header().wants_acks.store(1, std::memory_order_relaxed);

@@ -82,6 +82,7 @@ class Outbox {
     OutboxView<const std::byte> theirs;
     std::shared_ptr<Neighbour> neighbour;
     bool gone = false;
+    std::size_t references = 0;  ///< in `references_`
     std::deque<Pending> pending;
     std::deque<std::vector<std::byte>> pending_control;
   };
@@ -95,6 +96,9 @@ class Outbox {
 
   /// Smaller messages cost less to copy than to wait for.
   static constexpr std::size_t kReferenceBytes = std::size_t{16} << 10U;
+  /// Beyond that messages are copied: a reader who is not ready for them can copy on, so that there is always
+  /// room in its queue for those that it waits for, but does not copy what it is referred to.
+  static constexpr std::size_t kMostReferences = kCells / 2;
 
   static std::size_t index(Rank rank) noexcept { return static_cast<std::size_t>(rank.value); }
   [[nodiscard]] std::size_t slot(Rank rank) const noexcept {
@@ -103,6 +107,7 @@ class Outbox {
   [[nodiscard]] Arena& arena_for(std::size_t bytes) noexcept {
     return bytes <= kSmallMessage ? small_ : large_;
   }
+  [[nodiscard]] bool may_refer(std::span<const Recipient> recipients) const noexcept;
   [[nodiscard]] bool have_cells(std::span<const Recipient> recipients) noexcept;
   [[nodiscard]] Cell& next_cell(std::size_t slot, Tag tag, Stamp stamp) noexcept;
   void hand_over(std::size_t slot, Cell& cell) noexcept;

@@ -67,6 +67,7 @@ bool Outbox::finish_references() {
       continue;
     }
     references_[begin].done->succeed();
+    for (std::size_t i = begin; i < end; ++i) --readers_[references_[i].slot].references;
     references_.erase(references_.begin() + static_cast<std::ptrdiff_t>(begin),
                       references_.begin() + static_cast<std::ptrdiff_t>(end));
     finished = true;
@@ -131,12 +132,14 @@ void Outbox::leave(const Status& why) {
     if (reference.done->state == Completion::State::pending) reference.done->fail(why);
   }
   references_.clear();
+  for (Reader& reader : readers_) reader.references = 0;
   Header& header = view_.header();
   const std::string_view reason = why.message();
   header.reason_code = static_cast<std::uint32_t>(why.code());
   header.reason_bytes = static_cast<std::uint32_t>(std::min(reason.size(), kReasonBytes));
   std::memcpy(header.reason, reason.data(), header.reason_bytes);
-  header.state.store(State::left, std::memory_order_release);
+  // Registered memory changes hands with it: nobody who sees what its owner writes there next sees it open.
+  header.state.store(State::left, std::memory_order_seq_cst);
   announce_news();
 }
 

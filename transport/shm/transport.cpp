@@ -21,6 +21,7 @@ ShmTransport::ShmTransport(std::shared_ptr<ShmContext> context, Rank rank, int w
       endpoints_(world_size) {
   connect_peers();
   outbox_->sleepers_fence(neighbours_.membarrier);
+  inbox_.sleepers_fence(neighbours_.membarrier);
   inbox_.on_left = [this](Rank peer, const Status& why) { outbox_->forget(peer, why); };
   context_->add(*this);
 }

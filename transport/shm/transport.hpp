@@ -49,10 +49,10 @@ class ShmTransport final : public Transport, public SharedMemory {
     return outbox_->refer(data, recipients, tag, stamp, done);
   }
   [[nodiscard]] Message peek(Rank peer, Tag tag) noexcept override { return inbox_.peek(peer, tag); }
-  void release(Rank peer, Tag tag) noexcept override { inbox_.release(peer, tag); }
+  bool release(Rank peer, Tag tag) noexcept override { return inbox_.release(peer, tag); }
   [[nodiscard]] bool overlooked() const noexcept override { return inbox_.overlooked(); }
   [[nodiscard]] const Status& gone(Rank peer) const noexcept override { return inbox_.gone(peer); }
-  void stay_awake() noexcept override { context_->stay_awake(); }
+  bool stay_awake() noexcept override { return context_->stay_awake(); }
 
   // Called by the endpoints.
   Status post_send(Rank peer, ConstBuffer data, Tag tag, Stamp stamp, Completion& done);
