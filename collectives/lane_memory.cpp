@@ -4,12 +4,20 @@
 
 namespace ucxring {
 
+void LaneMemory::copy(Buffer target, const void* source) const noexcept {
+  if (plan->streams) {
+    streaming_copy(target.data, source, target.bytes);
+  } else {
+    std::memcpy(target.data, source, target.bytes);
+  }
+}
+
 void LaneMemory::run_local(const Step& step) const {
   const Buffer target = slice(step.target);
   const Buffer source = slice(step.source);
   if (target.bytes == 0) return;
   if (step.combine == Combine::copy) {
-    if (target.data != source.data) std::memcpy(target.data, source.data, target.bytes);
+    if (target.data != source.data) copy(target, source.data);
     return;
   }
   const Buffer operand = slice(step.operand);
@@ -28,7 +36,7 @@ void LaneMemory::fold(const Move& fold, const void* const* sources, std::byte* s
   const Buffer target = slice(fold.target);
   if (target.bytes == 0) return;
   if (fold.operands.count == 1) {
-    std::memcpy(target.data, sources[0], target.bytes);
+    copy(target, sources[0]);
     if (second != nullptr) std::memcpy(second, sources[0], target.bytes);
     return;
   }

@@ -28,6 +28,8 @@ struct LaneMemory {
   /// operation has a message from which the ranks see whether they agree.
   [[nodiscard]] bool takes_part(ChunkRef ref) const noexcept { return index == 0 || slice(ref).bytes != 0; }
 
+  /// Copies into the user's memory or scratch, past the caches if the operation is too large for them.
+  void copy(Buffer target, const void* source) const noexcept;
   /// Carries out a local step.
   void run_local(const Step& step) const;
   /// Divides `target` where an average is due.

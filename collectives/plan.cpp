@@ -55,6 +55,13 @@ bool is_immediate(const Plan& plan) {
   return near && plan.lanes == 1 && plan.scratch_bytes == 0 && plan.reduction.scale == nullptr;
 }
 
+/// Whether inputs and outputs of this host's ranks, if all are as large as this rank's, overflow the cache.
+bool overflows_cache(const Plan& plan, const PlanEnvironment& environment) {
+  const auto own = environment.hosts.at(static_cast<std::size_t>(environment.rank.value));
+  const auto ranks = std::count(environment.hosts.begin(), environment.hosts.end(), own);
+  return plan.input_bytes + plan.output_bytes > environment.cache_bytes / static_cast<std::size_t>(ranks);
+}
+
 /// Scratch chunks that are left after fusing.
 std::vector<bool> used_scratch(const Plan& plan) {
   std::vector<bool> used(plan.schedule.scratch.size(), false);
@@ -158,6 +165,7 @@ Plan make_plan(const Fingerprint& fingerprint, const PlanEnvironment& environmen
   cut_into_lanes(plan, environment);
   place_scratch(plan);
   plan.immediate = is_immediate(plan);
+  plan.streams = overflows_cache(plan, environment);
   return plan;
 }
 

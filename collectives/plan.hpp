@@ -11,6 +11,7 @@
 #include "collectives/collective.hpp"
 #include "collectives/moves.hpp"
 #include "collectives/partition.hpp"
+#include "collectives/reduce/streaming_copy.hpp"
 #include "collectives/reduce/table.hpp"
 #include "collectives/registry.hpp"
 #include "collectives/schedule.hpp"
@@ -50,6 +51,7 @@ struct Plan {
   double divisor = 1;  ///< of an average: the world size
   bool immediate =
       false;  ///< one lane, only through shared memory, no scratch: may run in the caller's thread
+  bool streams = false;  ///< the ranks of this host touch more bytes than the caches hold: copies pass by them
 };
 
 /// What all plans of one rank in one group have in common.
@@ -60,6 +62,7 @@ struct PlanEnvironment {
   const SharedMemory* shared = nullptr;  ///< as `Transport::shared_memory()`; not owned
   Config config;
   CostParameters parameters;
+  std::size_t cache_bytes = largest_cache_bytes();  ///< that the ranks of this host share
 };
 
 /// Elements in each chunk of an uneven operation on this rank, which may not know what others have. Refers to

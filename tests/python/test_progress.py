@@ -47,15 +47,15 @@ def test_waiting_for_a_late_peer_sleeps() -> None:
 def short_calls_beside_a_receive(rank: int, world_size: int) -> float:
     """Returns how long rank 1 needed to send what rank 0 has asked for before it computed."""
     other, large, slowest = dist.new_group(list(range(world_size))), torch.ones(64 << 10), 0.0
-    for tag in range(4):
+    for tag in range(6):
         dist.barrier()
         if rank == 0:
             work = dist.irecv(large, 1, tag=tag)
-            time.sleep(0.1)  # the background thread falls asleep
+        time.sleep(0.1 if rank == 0 else 0.15)  # the background thread falls asleep
         for _ in range(20):
             dist.all_reduce(torch.ones(4), group=other)
         if rank == 0:
-            time.sleep(1.5)  # computes
+            time.sleep(1.2)  # computes
             work.wait()
         else:
             time.sleep(0.05)

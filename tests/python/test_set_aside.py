@@ -40,8 +40,7 @@ def runs_ahead(rank: int, world_size: int, folder: str) -> int:
         try:
             work.wait()
         except dist.DistBackendError as error:
-            assert "lost rank 1" in str(error)
-            return done
+            return done if "lost rank 1" in str(error) else -1
         assert bool((tensor == 3).all())
     return OPERATIONS
 
@@ -59,7 +58,7 @@ def test_a_rank_dies_whose_messages_were_set_aside(tmp_path: Path) -> None:
     time.sleep(0.2)
     os.kill(ranks.pids[0], signal.SIGCONT)
     for outcome in ranks.outcomes(victims=[1]):
-        assert outcome.rank == 1 or (outcome.error is None and outcome.value < OPERATIONS)
+        assert outcome.rank == 1 or (outcome.error is None and 0 <= outcome.value < OPERATIONS)
 
 
 class SlowStore(dist.Store):
