@@ -64,6 +64,8 @@ class Engine {
 
   /// Whether operations are in flight. With the baton held.
   [[nodiscard]] bool any_busy() const;
+  /// Whether a thread waits or operations are in flight. With the baton held.
+  [[nodiscard]] bool anyone_waits() const { return driving_.load(std::memory_order_relaxed) || any_busy(); }
   /// Wakes whoever sleeps in the kernel, to look around and go to sleep again: call it after peers have been
   /// told that they need not wake this process. Not with the baton held.
   void stir() noexcept;

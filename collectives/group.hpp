@@ -78,6 +78,7 @@ class Group final : public Driven, private Listener {
   void on_control(Rank peer, std::span<const std::byte> message) override;
   void on_peer_lost(Rank peer, const Status& why) override;
   void on_peer_left(Rank peer, const Status& why) override;
+  [[nodiscard]] bool waits() const override { return engine_.anyone_waits(); }
 
   [[nodiscard]] bool alive() { return failure_.ok() && (reported_.ok() || outlives_report()); }
   bool outlives_report();

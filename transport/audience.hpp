@@ -11,7 +11,7 @@ namespace ucxring {
 
 /// The listener of a transport. Peers may send as soon as they have joined, and another group on the context
 /// may have it polled: what comes before the first listener is set is remembered and told to that one. Each
-/// function but `set` is a call of `Listener` and returns whether it was made now. Not thread-safe.
+/// function `on_…` is a call of `Listener` and returns whether it was made now. Not thread-safe.
 class Audience {
  public:
   /// As `Transport::set_listener`; returns whether `listener` was told anything.
@@ -41,6 +41,8 @@ class Audience {
   bool on_peer_left(Rank peer, const Status& why) {
     return tell([peer, why](Listener& listener) { listener.on_peer_left(peer, why); });
   }
+  /// As `Listener::waits`.
+  [[nodiscard]] bool waits() const { return listener_ == nullptr || listener_->waits(); }
 
  private:
   template <typename Call>

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,28 @@ def test_a_forked_child_frees_nothing_of_its_parent() -> None:
 def private_bytes() -> int:
     """Resident memory of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def ahead(rank: int, world_size: int) -> int:
+    """The root of broadcasts is ahead of a rank that computes; returns by how much that one grows."""
+    tensor, count = torch.empty(4 << 20), 16
+    tensor.fill_(-1)
+    dist.barrier()
+    before = private_bytes()
+    if rank == 1:
+        time.sleep(1.5)
+    grown = private_bytes() - before
+    for i in range(count):
+        if rank == 0:
+            tensor.fill_(i)
+        dist.broadcast(tensor, 0)
+        assert bool((tensor == i).all())
+    return grown
+
+
+def test_what_peers_send_ahead_is_bounded() -> None:
+    """All together are 256 MiB."""
+    assert run(ahead, 2, env={"UCXRING_TRANSPORT": "shm"})[1] < 96 << 20
 
 
 def premultiplied(rank: int, world_size: int) -> int:

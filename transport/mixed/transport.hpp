@@ -33,6 +33,7 @@ class MixedTransport final : public Transport {
     void on_control(Rank peer, std::span<const std::byte> message) override;
     void on_peer_lost(Rank peer, const Status& why) override;
     void on_peer_left(Rank peer, const Status& why) override;
+    [[nodiscard]] bool waits() const override;
 
     MixedTransport& owner;
     std::unique_ptr<Transport> transport;

@@ -69,7 +69,12 @@ SharedMemory::Message Inbox::peek(Rank peer, Tag tag) noexcept {
 
 bool Inbox::release(Rank peer, Tag tag) noexcept {
   Source& from = source(peer);
-  if (matcher_.unexpected() != 0 && matcher_.take(peer, tag)) return true;
+  if (matcher_.unexpected() != 0) {
+    if (const auto copy = matcher_.take(peer, tag)) {
+      from.aside -= copy->bytes;
+      return true;
+    }
+  }
   const bool known = from.found >= from.head && cell(from, from.found).tag == tag.bits();
   if (!known && !find(from, tag)) return true;
   const bool trusted = intact(from, cell(from, from.found));
@@ -120,6 +125,7 @@ Status Inbox::post(Rank peer, const PostedReceive& receive) {
   }
   if (const auto message = matcher_.post(peer, receive)) {
     moved_ = true;
+    from.aside -= message->bytes;
     if (!receive.accept(peer, message->stamp, message->bytes)) return {};
     receive.deliver(0, message->payload);
     receive.finish();
@@ -179,6 +185,7 @@ void Inbox::finish(Source& source) {
     receive->deliver(0, *assembly.copy);
     return receive->finish();
   }
+  source.aside += assembly.bytes;
   matcher_.keep({source.rank, assembly.tag, assembly.stamp, assembly.bytes, std::move(*assembly.copy)});
 }
 

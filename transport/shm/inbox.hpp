@@ -59,6 +59,9 @@ class Inbox {
   std::function<void(Rank peer, const Status& why)> on_left;
 
  private:
+  /// Of one sender, while nobody here waits for anything.
+  static constexpr std::size_t kMostAside = std::size_t{64} << 20U;
+
   enum class CellState : std::uint8_t { fresh, consumed };
 
   /// A message of several fragments that is on its way to its receiver, to the heap, or nowhere.
@@ -84,6 +87,8 @@ class Inbox {
     std::uint64_t found = 0;      ///< by the last `peek`
     std::uint64_t control_read = 0;
     std::uint32_t news = 0;
+    bool starves = false;   ///< has said that it lacks room, and nothing has been done about it
+    std::size_t aside = 0;  ///< bytes of its messages that have been copied and not been asked for
     std::array<CellState, kCells> states{};
     std::optional<Assembly> assembly;
     Status gone;
@@ -118,6 +123,7 @@ class Inbox {
   void arrived(Source& source, std::uint64_t position);
   void read_news(Source& source);
   void read_control(Source& source);
+  void relieve(Source& source);
   void spill(Source& source);
 
   Rank self_;

@@ -24,6 +24,7 @@ bool Inbox::progress() {
       read_news(source);
       found = true;
     }
+    if (source.starves) relieve(source);
   }
   passed_over_ = false;
   return std::exchange(moved_, false) || found;
@@ -72,7 +73,7 @@ void Inbox::arrived(Source& source, std::uint64_t position) {
 void Inbox::read_news(Source& source) {
   source.news = source.header->news.load(std::memory_order_acquire);
   read_control(source);
-  if (source.header->needs_room.load(std::memory_order_acquire) != 0) spill(source);
+  source.starves = source.header->needs_room.load(std::memory_order_acquire) != 0;
   if (source.header->state.load(std::memory_order_acquire) != State::left || !source.gone.ok()) return;
   while (look(source)) {
   }  // what it sent before it left still counts
@@ -97,6 +98,16 @@ void Inbox::read_control(Source& source) {
     audience_.on_control(source.rank, {message.data(), length});
   }
   tell_of_ack(source);
+}
+
+/// Makes room for a sender; while this process computes, only so much, or its memory would grow by all that
+/// peers send ahead.
+void Inbox::relieve(Source& source) {
+  if (source.header->needs_room.load(std::memory_order_acquire) != 0) {
+    if (source.aside >= kMostAside && !audience_.waits()) return;
+    spill(source);
+  }
+  source.starves = false;
 }
 
 /// Copies messages that nobody has asked for, so that the sender gets its room back.
