@@ -178,7 +178,7 @@ def test_what_peers_send_ahead_is_bounded() -> None:
 
 def premultiplied(rank: int, world_size: int) -> int:
     """Returns by how much this rank has grown when all is over."""
-    count, size = 8, 8 << 20
+    count, size = 4, 36 << 20  # the allocator gives back to the system what is as large
     dist.barrier()
     before = private_bytes()
     tensors = [torch.ones(size // 4) for _ in range(count)]
@@ -193,5 +193,5 @@ def premultiplied(rank: int, world_size: int) -> int:
 
 
 def test_premul_sum_keeps_no_copies() -> None:
-    """Each of the 8 inputs is scaled into memory of its own, which goes when its operation is done."""
-    assert max(run(premultiplied, 2)) < 24 << 20
+    """Each of the 4 inputs is scaled into memory of its own, which goes when its operation is done."""
+    assert max(run(premultiplied, 2)) < 64 << 20
