@@ -81,8 +81,7 @@ TEST(Fingerprint, DescribesTheCall) {
 }
 
 TEST(Fingerprint, DescribesStampsOfStrangers) {
-  EXPECT_EQ(Fingerprint::unpack(~Stamp{0}).describe(),
-            "unknown collective(unknown type 31, uneven sizes)");
+  EXPECT_EQ(Fingerprint::unpack(~Stamp{0}).describe(), "unknown collective(unknown type 31, uneven sizes)");
   for (int bit = 0; bit < 64; ++bit) EXPECT_FALSE(Fingerprint::unpack(Stamp{1} << bit).describe().empty());
 }
 
