@@ -102,12 +102,16 @@ py::object to_python(const Setting& setting, const Config& config) {
 std::string to_text(const std::string& name, const py::handle& value) {
   if (py::isinstance<py::bool_>(value)) return value.cast<bool>() ? "1" : "0";
   if (py::isinstance<py::int_>(value) || py::isinstance<py::str>(value)) return py::str(value);
-  throw py::type_error(fmt::format("ucxring.Options.{} takes bool, int or str, not {}", name,
-                                   std::string(py::str(py::type::of(value).attr("__name__")))));
+  throw py::type_error(
+      fmt::format("ucxring [invalid_argument] ucxring.Options.{} takes bool, int or str, not {}", name,
+                  std::string(py::str(py::type::of(value).attr("__name__")))));
 }
 
 void set_timeout(OptionsUcxring& options, std::chrono::milliseconds timeout) {
-  if (timeout.count() <= 0) throw py::value_error("ucxring.Options.timeout must be positive");
+  if (timeout.count() <= 0) {
+    throw py::value_error(fmt::format(
+        "ucxring [invalid_argument] ucxring.Options.timeout is {} ms; it must be positive", timeout.count()));
+  }
   options.timeout = timeout;
   options.has_timeout = true;
 }

@@ -65,24 +65,33 @@ void for_each_part(const at::Tensor& joined, const std::vector<at::Tensor>& part
   }
 }
 
-double premul_factor(const c10d::ReduceOp& op) {
+double premul_factor(const c10d::ReduceOp& op, std::string_view operation) {
   const auto* const supplement = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
-  if (supplement == nullptr) throw_value_error("PREMUL_SUM without a factor");
+  if (supplement == nullptr) {
+    throw_invalid_argument(
+        fmt::format("{}: the reduce operation PREMUL_SUM comes without a factor; make it with "
+                    "one (torch.distributed._make_nccl_premul_sum)",
+                    operation));
+  }
   if (!supplement->tensor_factor.defined()) return supplement->double_factor;
   return supplement->tensor_factor.item().toDouble();
 }
 
 }  // namespace
 
-DataType combining_type(at::ScalarType type) {
+DataType combining_type(at::ScalarType type, std::string_view operation) {
   const auto found = find_type(type);
-  if (!found) throw_type_error(fmt::format("ucxring cannot reduce tensors of dtype {}", c10::toString(type)));
+  if (!found) {
+    throw_wrong_type(
+        fmt::format("{}: tensors of dtype {} cannot be reduced; convert them to another type first",
+                    operation, c10::toString(type)));
+  }
   return *found;
 }
 
 DataType moving_type(at::ScalarType type) { return find_type(type).value_or(DataType::uint8); }
 
-Reducing to_reducing(const c10d::ReduceOp& op) {
+Reducing to_reducing(const c10d::ReduceOp& op, std::string_view operation) {
   switch (op.op_) {
     case c10d::ReduceOp::SUM:
       return {ReduceOp::sum};
@@ -101,14 +110,15 @@ Reducing to_reducing(const c10d::ReduceOp& op) {
     case c10d::ReduceOp::BXOR:
       return {ReduceOp::bit_xor};
     case c10d::ReduceOp::PREMUL_SUM:
-      return {ReduceOp::premul_sum, premul_factor(op)};
+      return {ReduceOp::premul_sum, premul_factor(op, operation)};
     default:
-      throw_value_error(fmt::format("unknown reduce operation {}", static_cast<int>(op.op_)));
+      throw_invalid_argument(
+          fmt::format("{}: number {} is no reduce operation", operation, static_cast<int>(op.op_)));
   }
 }
 
 void check_input(const at::Tensor& tensor, std::string_view operation, std::string_view role) {
-  if (!tensor.defined()) throw_value_error(fmt::format("{}: {} tensor is undefined", operation, role));
+  if (!tensor.defined()) throw_invalid_argument(fmt::format("{}: {} tensor is undefined", operation, role));
   if (tensor.layout() != at::kStrided) {
     throw_not_implemented(
         fmt::format("{}: sparse {} tensor ({})", operation, role, c10d::toString(tensor.layout())));
@@ -122,14 +132,14 @@ void check_input(const at::Tensor& tensor, std::string_view operation, std::stri
 void check_output(const at::Tensor& tensor, std::string_view operation, std::string_view role) {
   check_input(tensor, operation, role);
   if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
-    throw_value_error(fmt::format(
+    throw_invalid_argument(fmt::format(
         "{}: elements of the {} tensor share memory (an expanded tensor?); pass a clone", operation, role));
   }
 }
 
 void check_same_type(const at::Tensor& input, const at::Tensor& output, std::string_view operation) {
   if (input.scalar_type() == output.scalar_type()) return;
-  throw_type_error(fmt::format("{}: input is {}, output is {}; both must have the same dtype", operation,
+  throw_wrong_type(fmt::format("{}: input is {}, output is {}; both must have the same dtype", operation,
                                c10::toString(input.scalar_type()), c10::toString(output.scalar_type())));
 }
 

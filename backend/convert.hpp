@@ -12,8 +12,9 @@
 
 namespace ucxring {
 
-/// Element type for collectives that combine values. Throws TypeError naming `type` when ucxring cannot.
-[[nodiscard]] DataType combining_type(at::ScalarType type);
+/// Element type for collectives that combine values. Throws TypeError naming `operation` and `type` when
+/// ucxring cannot.
+[[nodiscard]] DataType combining_type(at::ScalarType type, std::string_view operation);
 
 /// Element type for collectives that only move: what has no counterpart in ucxring travels as bytes.
 [[nodiscard]] DataType moving_type(at::ScalarType type);
@@ -24,14 +25,14 @@ struct Reducing {
   double factor = 1.0;
 };
 /// Throws ValueError for what torch itself calls unused.
-[[nodiscard]] Reducing to_reducing(const c10d::ReduceOp& op);
+[[nodiscard]] Reducing to_reducing(const c10d::ReduceOp& op, std::string_view operation);
 
 /// Throws unless `tensor` is a defined, dense CPU tensor. `operation` and `role` ("all_reduce", "input")
 /// begin the message.
 void check_input(const at::Tensor& tensor, std::string_view operation, std::string_view role = "input");
 /// As `check_input`, and refuses tensors several of whose elements share memory (expanded ones).
 void check_output(const at::Tensor& tensor, std::string_view operation, std::string_view role = "output");
-/// Throws TypeError unless both have the same dtype.
+/// Throws TypeError unless the input and the output have the same dtype.
 void check_same_type(const at::Tensor& input, const at::Tensor& output, std::string_view operation);
 
 /// The bytes of a contiguous tensor.

@@ -15,6 +15,11 @@ template <typename Exception>
   throw Exception({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, message);
 }
 
+/// As the messages of all errors begin.
+std::string with_code(ErrorCode code, std::string_view message) {
+  return fmt::format("ucxring [{}] {}", to_string(code), message);
+}
+
 [[noreturn]] void raise_for(ErrorCode code, const std::string& message) {
   switch (code) {
     case ErrorCode::invalid_argument:
@@ -29,10 +34,8 @@ template <typename Exception>
 }  // namespace
 
 std::exception_ptr to_torch_exception(const Status& status, std::string_view context) {
-  const std::string message =
-      context.empty()
-          ? fmt::format("ucxring [{}] {}", to_string(status.code()), status.message())
-          : fmt::format("ucxring [{}] {} ({})", to_string(status.code()), status.message(), context);
+  std::string message = with_code(status.code(), status.message());
+  if (!context.empty()) message += fmt::format(" ({})", context);
   try {
     raise_for(status.code(), message);
   } catch (...) {
@@ -41,15 +44,20 @@ std::exception_ptr to_torch_exception(const Status& status, std::string_view con
 }
 
 void throw_value_error(const std::string& message) { raise<c10::ValueError>(message); }
-void throw_type_error(const std::string& message) { raise<c10::TypeError>(message); }
+void throw_invalid_argument(const std::string& message) {
+  raise<c10::ValueError>(with_code(ErrorCode::invalid_argument, message));
+}
+void throw_wrong_type(const std::string& message) {
+  raise<c10::TypeError>(with_code(ErrorCode::invalid_argument, message));
+}
 void throw_runtime_error(const std::string& message) { raise<c10::Error>(message); }
 void throw_backend_error(const std::string& message) { raise<c10::DistBackendError>(message); }
 
 void throw_out_of_memory(const std::string& message) { raise<c10::OutOfMemoryError>(message); }
 
 void throw_not_implemented(std::string_view what) {
-  raise<c10::NotImplementedError>(
-      fmt::format("{} is not implemented yet in ucxring {}", what, UCXRING_VERSION));
+  const std::string message = fmt::format("{} is not implemented yet in ucxring {}", what, UCXRING_VERSION);
+  raise<c10::NotImplementedError>(with_code(ErrorCode::unsupported, message));
 }
 
 }  // namespace ucxring

@@ -17,8 +17,11 @@ namespace ucxring {
 
 /// Throws torch's ValueError with `message`.
 [[noreturn]] void throw_value_error(const std::string& message);
-/// Throws torch's TypeError with `message`.
-[[noreturn]] void throw_type_error(const std::string& message);
+/// Throws ValueError for an argument of a call; `message` ("all_gather: …") says which, what was given and
+/// what is wanted. `ucxring [invalid_argument]` leads it, as in every error of a group.
+[[noreturn]] void throw_invalid_argument(const std::string& message);
+/// As `throw_invalid_argument` for a dtype, which is a TypeError.
+[[noreturn]] void throw_wrong_type(const std::string& message);
 /// Throws RuntimeError with `message`.
 [[noreturn]] void throw_runtime_error(const std::string& message);
 /// Throws torch.distributed.DistBackendError with `message`.

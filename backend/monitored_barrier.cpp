@@ -64,7 +64,7 @@ void MonitoredBarrier::wait(std::chrono::milliseconds timeout, bool wait_all_ran
 void MonitoredBarrier::collect(std::int64_t round, std::chrono::milliseconds timeout, bool wait_all_ranks) {
   if (timeout.count() <= 0) {
     throw_backend_error(
-        fmt::format("ucxring: Rank 0 timed out in monitoredBarrier after {} ms", timeout.count()));
+        fmt::format("ucxring [timeout] Rank 0 timed out in monitoredBarrier after {} ms", timeout.count()));
   }
   const Deadline deadline = Deadline::after(timeout);
   std::vector<int> missing;
@@ -73,17 +73,17 @@ void MonitoredBarrier::collect(std::int64_t round, std::chrono::milliseconds tim
   }
   const std::string verdict = missing.empty() ? kPassed : failure(missing, timeout);
   store_->set(verdict_key(round), as_bytes(verdict));
-  if (!missing.empty()) throw_backend_error("ucxring: [Rank 0]: " + verdict);
+  if (!missing.empty()) throw_backend_error("ucxring [timeout] [Rank 0]: " + verdict);
 }
 
 void MonitoredBarrier::report(std::int64_t round, std::chrono::milliseconds timeout) {
   store_->set(arrival_key(round, rank_), as_bytes("here"));
   const auto verdict = find(*store_, verdict_key(round), timeout + kGrace);
   if (verdict && as_text(*verdict) == kPassed) return;
-  throw_backend_error(
-      fmt::format("ucxring: Rank {} successfully reached monitoredBarrier, but received errors while waiting "
-                  "for send/recv from rank 0: {}",
-                  rank_, verdict ? as_text(*verdict) : "rank 0 has not answered; look there for the reason"));
+  throw_backend_error(fmt::format(
+      "ucxring [timeout] Rank {} successfully reached monitoredBarrier, but received errors while waiting "
+      "for send/recv from rank 0: {}",
+      rank_, verdict ? as_text(*verdict) : "rank 0 has not answered; look there for the reason"));
 }
 
 std::string MonitoredBarrier::arrival_key(std::int64_t round, int rank) const {

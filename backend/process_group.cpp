@@ -63,7 +63,8 @@ ProcessGroupUcxring::~ProcessGroupUcxring() {
 
 at::Tensor ProcessGroupUcxring::allocateTensor(long size, at::TensorOptions options) {
   if (!options.device().is_cpu()) {
-    throw_value_error(fmt::format("ucxring allocates tensors on the CPU, not on {}", options.device().str()));
+    throw_invalid_argument(fmt::format(
+        "allocate_tensor: the device is {}, but memory is there on the CPU alone", options.device().str()));
   }
   return empty_registered({size}, c10::typeMetaToScalarType(options.dtype()));
 }

@@ -16,8 +16,10 @@ void check_gathering(const std::vector<at::Tensor>& parts, const at::Tensor& inp
   check_outputs("all_gather", parts, input);
   const at::Tensor& own = parts[static_cast<std::size_t>(rank)];
   if (own.numel() == input.numel()) return;
-  throw_value_error(fmt::format("all_gather: the output tensor for this rank has {} elements, the input {}",
-                                own.numel(), input.numel()));
+  throw_invalid_argument(
+      fmt::format("all_gather: the output tensor for this rank, {}, has {} elements, the input {}; they must "
+                  "have as many",
+                  rank, own.numel(), input.numel()));
 }
 
 /// Adds them to `request`: the packed input, and memory for all ranks' parts. Returns how much each rank
@@ -37,10 +39,11 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::allreduce(Tensors& tensors,
   if (tensor.defined() && tensor.is_sparse()) return allreduce_sparse(tensors, opts);
   check_output(tensor, "all_reduce", "input");
   const auto start = [&](CallOptions call) {
-    const Reducing reducing = to_reducing(opts.reduceOp);
+    const Reducing reducing = to_reducing(opts.reduceOp, "all_reduce");
     call.factor = reducing.factor;
+    const DataType type = checked_type(tensor, reducing, "all_reduce");
     const Buffer buffer = writable_bytes_of(tensor);
-    return communicator_->all_reduce(buffer, buffer, checked_type(tensor, reducing), reducing.op, call);
+    return communicator_->all_reduce(buffer, buffer, type, reducing.op, call);
   };
   if (run_bare(opts.asyncOp, {tensor}, opts.timeout, start)) return nullptr;
   c10d::AllreduceCoalescedOptions coalesced;
@@ -51,12 +54,12 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::allreduce(Tensors& tensors,
 ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) {
   const auto type = tensors.size() == 1 ? c10d::OpType::ALLREDUCE : c10d::OpType::ALLREDUCE_COALESCED;
-  const Reducing reducing = to_reducing(opts.reduceOp);
+  const Reducing reducing = to_reducing(opts.reduceOp, "all_reduce");
   Request request = make_request("ucxring:all_reduce", type, opts.timeout);
-  if (tensors.empty()) throw_value_error("all_reduce: no tensors");
+  if (tensors.empty()) throw_invalid_argument("all_reduce: the list of tensors is empty");
   for (const at::Tensor& tensor : tensors) {
     check_output(tensor, "all_reduce", "input");
-    static_cast<void>(checked_type(tensor, reducing));
+    static_cast<void>(checked_type(tensor, reducing, "all_reduce"));
     request.staging.push_back(packed_copy(tensor));
     stage_result(request, request.staging.back(), tensor);
   }
@@ -67,8 +70,8 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::allreduce_coalesced(
                   call.factor = reducing.factor;
                   for (const at::Tensor& tensor : kept.staging) {
                     const Buffer buffer = writable_bytes_of(tensor);
-                    work.add(communicator_->all_reduce(buffer, buffer, combining_type(tensor.scalar_type()),
-                                                       reducing.op, call));
+                    const DataType element = combining_type(tensor.scalar_type(), "all_reduce");
+                    work.add(communicator_->all_reduce(buffer, buffer, element, reducing.op, call));
                   }
                 });
 }
@@ -137,7 +140,7 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::allgather(TensorLists& outputs
 
 ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
                                                                       const c10d::AllgatherOptions& opts) {
-  if (inputs.empty()) throw_value_error("all_gather_coalesced: no tensors");
+  if (inputs.empty()) throw_invalid_argument("all_gather_coalesced: the list of inputs is empty");
   check_list("all_gather_coalesced", "output", outputs.size(), getSize());
   Request request = make_request("ucxring:all_gather", c10d::OpType::ALLGATHER_COALESCED, opts.timeout);
   for (const Tensors& of_rank : outputs) {
@@ -185,8 +188,9 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::reduce_pairs(Request request, 
     call.factor = reducing.factor;
     for (std::size_t i = 0; i < kept.staging.size(); i += 2) {
       const at::Tensor& input = kept.staging[i];
-      work.add(communicator_->reduce_scatter(bytes_of(input), writable_bytes_of(kept.staging[i + 1]),
-                                             combining_type(input.scalar_type()), reducing.op, call));
+      const DataType type = combining_type(input.scalar_type(), "reduce_scatter_tensor");
+      work.add(communicator_->reduce_scatter(bytes_of(input), writable_bytes_of(kept.staging[i + 1]), type,
+                                             reducing.op, call));
     }
   });
 }
@@ -201,12 +205,13 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::reduce_scatter(Tensors& output
   check_inputs("reduce_scatter", parts, output);
   const at::Tensor& own = parts[static_cast<std::size_t>(getRank())];
   if (own.numel() != output.numel()) {
-    throw_value_error(
-        fmt::format("reduce_scatter: the input tensor for this rank has {} elements, the output {}",
-                    own.numel(), output.numel()));
+    throw_invalid_argument(fmt::format(
+        "reduce_scatter: the input tensor for this rank, {}, has {} elements, the output {}; they "
+        "must have as many",
+        getRank(), own.numel(), output.numel()));
   }
-  const Reducing reducing = to_reducing(opts.reduceOp);
-  const DataType type = checked_type(output, reducing);
+  const Reducing reducing = to_reducing(opts.reduceOp, "reduce_scatter");
+  const DataType type = checked_type(output, reducing, "reduce_scatter");
   const auto scatter_packed = [&](ConstBuffer joined, const at::Tensor& packed, CallOptions call) {
     call.factor = reducing.factor;
     return communicator_->reduce_scatter(joined, writable_bytes_of(packed), type, reducing.op,
@@ -231,10 +236,10 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::_reduce_scatter_base(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& opts) {
   check_scatter_pair(output, input, getSize());
   const auto start = [&](CallOptions call) {
-    const Reducing reducing = to_reducing(opts.reduceOp);
+    const Reducing reducing = to_reducing(opts.reduceOp, "reduce_scatter_tensor");
     call.factor = reducing.factor;
-    return communicator_->reduce_scatter(bytes_of(input), writable_bytes_of(output),
-                                         checked_type(input, reducing), reducing.op, call);
+    const DataType type = checked_type(input, reducing, "reduce_scatter_tensor");
+    return communicator_->reduce_scatter(bytes_of(input), writable_bytes_of(output), type, reducing.op, call);
   };
   if (run_bare(opts.asyncOp, {output, input}, opts.timeout, start)) return nullptr;
   Tensors outputs{output};
@@ -245,10 +250,10 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::_reduce_scatter_base(
 ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& opts) {
   check_equal_lengths("reduce_scatter_tensor", outputs.size(), inputs.size());
-  const Reducing reducing = to_reducing(opts.reduceOp);
+  const Reducing reducing = to_reducing(opts.reduceOp, "reduce_scatter_tensor");
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_scatter_pair(outputs[i], inputs[i], getSize());
-    static_cast<void>(checked_type(inputs[i], reducing));
+    static_cast<void>(checked_type(inputs[i], reducing, "reduce_scatter_tensor"));
   }
   const auto type =
       inputs.size() == 1 ? c10d::OpType::_REDUCE_SCATTER_BASE : c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED;

@@ -1,7 +1,7 @@
 // all_to_all: every rank gives each rank a part of its own.
 #include <fmt/format.h>
 
-#include <numeric>
+#include <string>
 #include <utility>
 
 #include "backend/errors.hpp"
@@ -13,11 +13,34 @@ namespace {
 
 constexpr const char* kSingle = "all_to_all_single";
 
+/// That there is a number for each rank and that together they make the rows of the tensor.
+void check_splits(const char* role, const std::vector<std::int64_t>& splits, std::int64_t rows,
+                  int world_size) {
+  if (splits.size() != static_cast<std::size_t>(world_size)) {
+    throw_invalid_argument(
+        fmt::format("{}: the {} splits are {} number{}; there must be one for each of the {} ranks", kSingle,
+                    role, splits.size(), splits.size() == 1 ? "" : "s", world_size));
+  }
+  std::int64_t sum = 0;
+  bool fits = true;
+  for (const std::int64_t split : splits) {
+    if (split < 0) throw_invalid_argument(fmt::format("{}: {} split {} is negative", kSingle, role, split));
+    fits = fits && !__builtin_add_overflow(sum, split, &sum);
+  }
+  if (fits && sum == rows) return;
+  throw_invalid_argument(fmt::format("{}: the {} splits add up to {}, but the {} tensor has {} rows", kSingle,
+                                     role, fits ? std::to_string(sum) : "more than memory can hold", role,
+                                     rows));
+}
+
 /// Elements of `moving_type` in the rows that each rank gives or gets: `splits` says how many rows, or
 /// nothing for as many of each.
 std::vector<std::size_t> row_counts(const at::Tensor& tensor, const char* role,
                                     const std::vector<std::int64_t>& splits, int world_size) {
-  if (tensor.dim() == 0) throw_value_error(fmt::format("{}: the {} tensor has no dimension", kSingle, role));
+  if (tensor.dim() == 0) {
+    throw_invalid_argument(
+        fmt::format("{}: the {} tensor has no dimension; it needs one to be split along", kSingle, role));
+  }
   const std::int64_t rows = tensor.size(0);
   const std::size_t row = rows == 0 ? 0
                                     : tensor.nbytes() / static_cast<std::size_t>(rows) /
@@ -27,20 +50,13 @@ std::vector<std::size_t> row_counts(const at::Tensor& tensor, const char* role,
       return std::vector(static_cast<std::size_t>(world_size),
                          static_cast<std::size_t>(rows / world_size) * row);
     }
-    throw_value_error(fmt::format("{}: the {} rows of the {} tensor cannot be split evenly between {} ranks",
-                                  kSingle, rows, role, world_size));
+    throw_invalid_argument(fmt::format(
+        "{}: the {} rows of the {} tensor cannot be split evenly between {} ranks; give {} splits", kSingle,
+        rows, role, world_size, role));
   }
-  check_list(kSingle, "split", splits.size(), world_size);
+  check_splits(role, splits, rows, world_size);
   std::vector<std::size_t> counts;
-  for (const std::int64_t split : splits) {
-    if (split < 0) throw_value_error(fmt::format("{}: {} split {} is negative", kSingle, role, split));
-    counts.push_back(static_cast<std::size_t>(split) * row);
-  }
-  const std::int64_t sum = std::accumulate(splits.begin(), splits.end(), std::int64_t{0});
-  if (sum != rows) {
-    throw_value_error(
-        fmt::format("{}: the {} splits add up to {}, but the tensor has {} rows", kSingle, role, sum, rows));
-  }
+  for (const std::int64_t split : splits) counts.push_back(static_cast<std::size_t>(split) * row);
   return counts;
 }
 
@@ -58,10 +74,10 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::alltoall_base(at::Tensor& outp
   const auto sends = row_counts(input, "input", input_splits, getSize());
   const bool even = output_splits.empty() && input_splits.empty();
   if (even && input.numel() != output.numel()) {
-    throw_value_error(
-        fmt::format("{}: without splits both tensors must be of one size, but they have {} and "
-                    "{} elements",
-                    kSingle, input.numel(), output.numel()));
+    throw_invalid_argument(fmt::format(
+        "{}: without splits both tensors must be of one size, but the input has {} and the output "
+        "{} elements",
+        kSingle, input.numel(), output.numel()));
   }
   const DataType type = moving_type(input.scalar_type());
   const auto exchange = [&](const at::Tensor& from, const at::Tensor& to, const CallOptions& call) {
@@ -82,8 +98,8 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::alltoall(Tensors& outputs, Ten
                                                            const c10d::AllToAllOptions& opts) {
   check_list("all_to_all", "output", outputs.size(), getSize());
   check_list("all_to_all", "input", inputs.size(), getSize());
-  check_outputs("all_to_all", outputs, inputs.front());
-  check_inputs("all_to_all", inputs, inputs.front());
+  check_inputs("all_to_all", inputs, inputs.front(), "first input");
+  check_outputs("all_to_all", outputs, inputs.front(), "first input");
   const auto sends = moving_counts(inputs);
   const auto receives = moving_counts(outputs);
   const DataType type = moving_type(inputs.front().scalar_type());

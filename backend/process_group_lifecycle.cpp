@@ -24,7 +24,9 @@ void ProcessGroupUcxring::monitoredBarrier(const c10d::BarrierOptions& opts, boo
 
 void ProcessGroupUcxring::registerOnCompletionHook(
     std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) {
-  if (hasHooks()) throw_value_error("this group has a hook on completion already");
+  if (hasHooks()) {
+    throw_invalid_argument("register_on_completion_hook: this group has a hook already and takes one only");
+  }
   // Shared: copies of a hook of Python's may be made and dropped only with its lock.
   const auto shared = std::make_shared<const CompletionHook>(std::move(hook));
   onCompletionHook_ = [shared](std::shared_ptr<c10d::WorkInfo> info) { (*shared)(std::move(info)); };

@@ -17,7 +17,8 @@ using TensorLists = ProcessGroupUcxring::TensorLists;
 const std::vector<at::Tensor>& root_list(const char* operation, const char* role, const TensorLists& lists,
                                          int world_size) {
   if (lists.size() != 1) {
-    throw_value_error(fmt::format("{}: the root takes one {} list, got {}", operation, role, lists.size()));
+    throw_invalid_argument(
+        fmt::format("{}: the root takes one {} list, got {}", operation, role, lists.size()));
   }
   check_list(operation, role, lists.front().size(), world_size);
   return lists.front();
@@ -26,18 +27,23 @@ const std::vector<at::Tensor>& root_list(const char* operation, const char* role
 void check_no_list(const char* operation, const char* role, const TensorLists& lists) {
   for (const auto& list : lists) {
     if (!list.empty()) {
-      throw_value_error(fmt::format("{}: only the root takes an {} list", operation, role));
+      throw_invalid_argument(
+          fmt::format("{}: only the root takes an {} list, but this rank gives one of {} "
+                      "tensors; pass none",
+                      operation, role, list.size()));
     }
   }
 }
 
 /// The root's own part is as long as what it gives or gets itself.
-void check_own_part(const char* operation, const std::vector<at::Tensor>& parts, int root,
-                    const at::Tensor& own) {
+void check_own_part(const char* operation, const std::vector<at::Tensor>& parts, const char* role, int root,
+                    const at::Tensor& own, const char* own_role) {
   const at::Tensor& part = parts[static_cast<std::size_t>(root)];
   if (part.numel() == own.numel()) return;
-  throw_value_error(fmt::format("{}: tensor {} of the list has {} elements, that of the root {}", operation,
-                                root, part.numel(), own.numel()));
+  throw_invalid_argument(fmt::format(
+      "{}: tensor {} of the {} list has {} elements, the root's own {} tensor {}; they must have as "
+      "many",
+      operation, root, role, part.numel(), own_role, own.numel()));
 }
 
 }  // namespace
@@ -51,8 +57,8 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::reduce(Tensors& tensors, const
   } else {
     check_input(tensor, "reduce");
   }
-  const Reducing reducing = to_reducing(opts.reduceOp);
-  const DataType type = checked_type(tensor, reducing);
+  const Reducing reducing = to_reducing(opts.reduceOp, "reduce");
+  const DataType type = checked_type(tensor, reducing, "reduce");
   const auto reduce_packed = [&](const at::Tensor& packed, CallOptions call) {
     call.factor = reducing.factor;
     const Buffer output = is_root ? writable_bytes_of(packed) : Buffer{};
@@ -81,7 +87,7 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::gather(TensorLists& outputs, T
   if (is_root) {
     const Tensors& parts = root_list("gather", "output", outputs, getSize());
     check_outputs("gather", parts, input);
-    check_own_part("gather", parts, getRank(), input);
+    check_own_part("gather", parts, "output", getRank(), input, "input");
     counts = moving_counts(parts);
   } else {
     check_no_list("gather", "output", outputs);
@@ -118,7 +124,7 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::scatter(Tensors& outputs, Tens
   if (is_root) {
     const Tensors& parts = root_list("scatter", "input", inputs, getSize());
     check_inputs("scatter", parts, output);
-    check_own_part("scatter", parts, getRank(), output);
+    check_own_part("scatter", parts, "input", getRank(), output, "output");
     counts = moving_counts(parts);
   } else {
     check_no_list("scatter", "input", inputs);

@@ -5,7 +5,9 @@
 #include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <string>
 #include <utility>
 
 #include "backend/errors.hpp"
@@ -23,21 +25,38 @@ const at::Tensor& checked_sparse(const std::vector<at::Tensor>& tensors, const c
     throw_not_implemented(fmt::format("{} of layout {} on device {}", kName, c10d::toString(tensor.layout()),
                                       tensor.device().str()));
   }
-  if (op != c10d::ReduceOp::SUM) throw_value_error(fmt::format("{}: the only operation is SUM", kName));
-  static_cast<void>(combining_type(tensor.scalar_type()));
+  if (op != c10d::ReduceOp::SUM) {
+    throw_invalid_argument(fmt::format("{}: the reduce operation is {}, but the only one there is is SUM",
+                                       kName, to_string(to_reducing(op, kName).op)));
+  }
+  static_cast<void>(combining_type(tensor.scalar_type(), kName));
   return tensor;
 }
+
+constexpr std::size_t kMostDimensions = 16;
+constexpr std::size_t kHead = 3;  // words of a description before the sizes
 
 /// What all ranks must agree on, after the number of entries, which may differ.
 at::Tensor describe(const at::Tensor& entries) {
   std::vector<std::int64_t> words{entries._nnz(), entries.sparse_dim(), entries.dense_dim()};
   // As many words on all ranks, so that different shapes are told apart here and not by the transport.
-  constexpr std::size_t kWords = 3 + 16;
   const auto sizes = entries.sizes();
+  if (sizes.size() > kMostDimensions) {
+    throw_invalid_argument(fmt::format("{}: the tensor has {} dimensions; there may be {} at most", kName,
+                                       sizes.size(), kMostDimensions));
+  }
   words.insert(words.end(), sizes.begin(), sizes.end());
-  if (words.size() > kWords) throw_value_error(fmt::format("{}: at most 16 dimensions", kName));
-  words.resize(kWords, -1);
+  words.resize(kHead + kMostDimensions, -1);
   return at::tensor(words, at::kLong);
+}
+
+/// "shape [3, 4] with 2 sparse dimensions", of a description.
+std::string shape_text(const at::Tensor& words) {
+  const auto* const word = words.const_data_ptr<std::int64_t>();
+  const auto dimensions = word[1] + word[2];
+  return fmt::format("shape [{}] with {} sparse dimension{}",
+                     fmt::join(word + kHead, word + kHead + dimensions, ", "), word[1],
+                     word[1] == 1 ? "" : "s");
 }
 
 /// The entries of each rank, given what each has said.
@@ -46,8 +65,10 @@ std::vector<std::int64_t> entry_counts(const at::Tensor& said, const at::Tensor&
   for (std::int64_t rank = 0; rank < said.size(0); ++rank) {
     const at::Tensor row = said[rank];
     if (!row.slice(0, 1).equal(own.slice(0, 1))) {
-      throw_value_error(
-          fmt::format("{}: the tensor of rank {} has another shape than that of this rank", kName, rank));
+      throw_invalid_argument(
+          fmt::format("{}: the tensor of rank {} has another shape than that of this rank: {} "
+                      "and {}",
+                      kName, rank, shape_text(row), shape_text(own)));
     }
     counts.push_back(row[0].item<std::int64_t>());
   }
@@ -65,7 +86,12 @@ std::vector<std::size_t> scaled(const std::vector<std::int64_t>& entries, std::i
 std::int64_t dense_elements(const at::Tensor& entries) {
   std::int64_t product = 1;
   for (const std::int64_t size : entries.sizes().slice(static_cast<std::size_t>(entries.sparse_dim()))) {
-    product *= size;
+    if (__builtin_mul_overflow(product, size, &product)) {
+      throw_invalid_argument(
+          fmt::format("{}: an entry with the dense sizes of {} has more elements than memory can "
+                      "hold",
+                      kName, shape_text(describe(entries))));
+    }
   }
   return product;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "backend/errors.hpp"
@@ -19,11 +20,41 @@ using Tensors = std::vector<at::Tensor>;
 void check_whole(const char* operation, const at::Tensor& whole, const char* whole_role,
                  const at::Tensor& part, const char* part_role, int world_size) {
   check_same_type(part, whole, operation);
-  if (whole.numel() == part.numel() * world_size) return;
-  throw_value_error(fmt::format(
+  std::int64_t wanted = 0;
+  const bool fits = !__builtin_mul_overflow(part.numel(), std::int64_t{world_size}, &wanted);
+  if (fits && whole.numel() == wanted) return;
+  throw_invalid_argument(fmt::format(
       "{}: the {} tensor has {} elements; it must have {}, that is world size {} times "
       "the {} elements of the {} tensor",
-      operation, whole_role, whole.numel(), part.numel() * world_size, world_size, part.numel(), part_role));
+      operation, whole_role, whole.numel(), fits ? std::to_string(wanted) : "more than memory can hold",
+      world_size, part.numel(), part_role));
+}
+
+/// That `parts` are of one dtype with `like`.
+void check_types(const char* operation, const char* role, const Tensors& parts, const at::Tensor& like,
+                 const char* like_role) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].scalar_type() == like.scalar_type()) continue;
+    throw_wrong_type(fmt::format(
+        "{}: tensor {} of the {} list is {}, the {} tensor {}; all must have the same dtype", operation, i,
+        role, c10::toString(parts[i].scalar_type()), like_role, c10::toString(like.scalar_type())));
+  }
+}
+
+/// That all `parts` fit into one memory: expanded ones need not lie in any.
+void check_sum(const char* operation, const char* role, const Tensors& parts) {
+  std::int64_t sum = 0;
+  for (const at::Tensor& part : parts) {
+    std::int64_t bytes = 0;
+    const auto size = static_cast<std::int64_t>(part.itemsize());
+    if (!__builtin_mul_overflow(part.numel(), size, &bytes) && !__builtin_add_overflow(sum, bytes, &sum)) {
+      continue;
+    }
+    throw_invalid_argument(
+        fmt::format("{}: the tensors of the {} list have together more bytes than memory can "
+                    "hold; one has {} elements",
+                    operation, role, part.numel()));
+  }
 }
 
 void add_to_copy_back(Request& request, std::function<void()> later) {
@@ -72,24 +103,25 @@ bool any_alias(const Tensors& some, const Tensors& others) {
 
 const at::Tensor& only(const Tensors& tensors, const char* operation) {
   if (tensors.size() == 1) return tensors.front();
-  throw_value_error(fmt::format("{}: takes one tensor, got {}", operation, tensors.size()));
+  throw_invalid_argument(fmt::format("{}: takes one tensor, got {}", operation, tensors.size()));
 }
 
 void check_equal_lengths(const char* operation, std::size_t outputs, std::size_t inputs) {
   if (outputs == inputs && inputs > 0) return;
-  throw_value_error(fmt::format("{}: needs as many outputs as inputs and at least one, got {} and {}",
-                                operation, outputs, inputs));
+  throw_invalid_argument(
+      fmt::format("{}: needs as many outputs as inputs and at least one, got {} outputs and {} inputs",
+                  operation, outputs, inputs));
 }
 
 void check_list(const char* operation, const char* role, std::size_t length, int world_size) {
   if (length == static_cast<std::size_t>(world_size)) return;
-  throw_value_error(fmt::format("{}: the {} list needs one tensor for each of the {} ranks, got {}",
-                                operation, role, world_size, length));
+  throw_invalid_argument(fmt::format("{}: the {} list needs one tensor for each of the {} ranks, got {}",
+                                     operation, role, world_size, length));
 }
 
 Rank checked_root(const char* operation, std::int64_t root, int world_size) {
   if (root >= 0 && root < world_size) return Rank(static_cast<int>(root));
-  throw_value_error(
+  throw_invalid_argument(
       fmt::format("{}: root {} is not a rank of this group of {}", operation, root, world_size));
 }
 
@@ -105,23 +137,28 @@ void check_scatter_pair(const at::Tensor& output, const at::Tensor& input, int w
   check_whole("reduce_scatter_tensor", input, "input", output, "output", world_size);
 }
 
-void check_outputs(const char* operation, const Tensors& parts, const at::Tensor& like) {
-  for (const at::Tensor& part : parts) {
-    check_output(part, operation);
-    check_same_type(like, part, operation);
-  }
+void check_outputs(const char* operation, const Tensors& parts, const at::Tensor& like,
+                   const char* like_role) {
+  for (const at::Tensor& part : parts) check_output(part, operation);
+  check_types(operation, "output", parts, like, like_role);
+  check_sum(operation, "output", parts);
 }
 
-void check_inputs(const char* operation, const Tensors& parts, const at::Tensor& like) {
-  for (const at::Tensor& part : parts) {
-    check_input(part, operation);
-    check_same_type(part, like, operation);
-  }
+void check_inputs(const char* operation, const Tensors& parts, const at::Tensor& like,
+                  const char* like_role) {
+  for (const at::Tensor& part : parts) check_input(part, operation);
+  check_types(operation, "input", parts, like, like_role);
+  check_sum(operation, "input", parts);
 }
 
-DataType checked_type(const at::Tensor& tensor, const Reducing& reducing) {
-  const DataType type = combining_type(tensor.scalar_type());
-  static_cast<void>(translate_errors("", [&] { return find_reduction(type, reducing.op); }));
+DataType checked_type(const at::Tensor& tensor, const Reducing& reducing, const char* operation) {
+  const DataType type = combining_type(tensor.scalar_type(), operation);
+  try {
+    static_cast<void>(find_reduction(type, reducing.op));
+  } catch (const Error& error) {
+    const Status named(error.code(), fmt::format("{}: {}", operation, error.status().message()));
+    std::rethrow_exception(to_torch_exception(named, ""));
+  }
   return type;
 }
 

@@ -26,11 +26,14 @@ void check_list(const char* operation, const char* role, std::size_t length, int
 void check_gather_pair(const at::Tensor& output, const at::Tensor& input, int world_size);
 void check_scatter_pair(const at::Tensor& output, const at::Tensor& input, int world_size);
 /// The tensors that a rank gets or gives in a list: as `check_output` or `check_input`, all of the dtype of
-/// `like`.
-void check_outputs(const char* operation, const std::vector<at::Tensor>& parts, const at::Tensor& like);
-void check_inputs(const char* operation, const std::vector<at::Tensor>& parts, const at::Tensor& like);
+/// `like`, the tensor that `like_role` ("input") names, and together no larger than a memory can be.
+void check_outputs(const char* operation, const std::vector<at::Tensor>& parts, const at::Tensor& like,
+                   const char* like_role = "input");
+void check_inputs(const char* operation, const std::vector<at::Tensor>& parts, const at::Tensor& like,
+                  const char* like_role = "output");
 /// The element type. Throws when `reducing` has no meaning for it.
-[[nodiscard]] DataType checked_type(const at::Tensor& tensor, const Reducing& reducing);
+[[nodiscard]] DataType checked_type(const at::Tensor& tensor, const Reducing& reducing,
+                                    const char* operation);
 
 /// How many elements of `moving_type` each tensor has.
 [[nodiscard]] std::vector<std::size_t> moving_counts(const std::vector<at::Tensor>& parts);

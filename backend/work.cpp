@@ -133,9 +133,9 @@ void WorkUcxring::synchronize() { wait(kNoTimeout); }
 
 bool WorkUcxring::wait(std::chrono::milliseconds timeout) {
   if (!drive(timeout)) {
-    throw_backend_error(
-        fmt::format("ucxring: wait() of {} ms is over; operation {} ({}) is still in flight ({})",
-                    timeout.count(), getSequencenumber(), request_.title, group_->description));
+    throw_backend_error(fmt::format(
+        "ucxring [timeout] wait() of {} ms is over; operation {} ({}) of rank {} is still in flight",
+        timeout.count(), getSequencenumber(), request_.title, group_->rank));
   }
   settle();
   if (exception_ != nullptr) std::rethrow_exception(exception_);

@@ -23,8 +23,9 @@ void throw_other_size(std::string_view what, std::string_view buffer, std::size_
   refuse(what, fmt::format("{} has {} bytes, but {} {}", buffer, have, rule, want));
 }
 
-void throw_overlap(std::string_view what) {
-  refuse(what, "input and output overlap other than in place; use separate buffers");
+void throw_overlap(std::string_view what, bool has_in_place) {
+  refuse(what, has_in_place ? "input and output overlap other than in place; use separate buffers"
+                            : "input and output overlap; it has no form in place: use separate buffers");
 }
 
 std::size_t bytes_of(std::string_view what, std::size_t count, DataType type) {

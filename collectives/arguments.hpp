@@ -16,7 +16,7 @@ namespace ucxring::arguments {
 [[noreturn]] void throw_no_elements(std::string_view what, std::size_t bytes, DataType type);
 [[noreturn]] void throw_other_size(std::string_view what, std::string_view buffer, std::size_t have,
                                    std::size_t want, std::string_view rule);
-[[noreturn]] void throw_overlap(std::string_view what);
+[[noreturn]] void throw_overlap(std::string_view what, bool has_in_place);
 
 /// The number of elements of `type` in `bytes` bytes, which must be whole.
 [[nodiscard]] inline std::size_t elements(std::string_view what, std::size_t bytes, DataType type) {
@@ -43,11 +43,14 @@ inline void require_bytes(std::string_view what, std::string_view buffer, std::s
 /// `root` must be a rank of the group.
 void require_root(std::string_view what, Rank root, int world_size);
 
-/// Two buffers may be the same memory, the first beginning at `allowed`, or not touch at all.
+/// Two buffers may be the same memory, the first beginning at `allowed` (null: they may not), or not touch at
+/// all.
 inline void require_no_overlap(std::string_view what, ConstBuffer inner, ConstBuffer outer,
                                const std::byte* allowed) {
   const bool apart = inner.data + inner.bytes <= outer.data || outer.data + outer.bytes <= inner.data;
-  if (!apart && inner.bytes != 0 && outer.bytes != 0 && inner.data != allowed) throw_overlap(what);
+  if (!apart && inner.bytes != 0 && outer.bytes != 0 && inner.data != allowed) {
+    throw_overlap(what, allowed != nullptr);
+  }
 }
 
 }  // namespace ucxring::arguments

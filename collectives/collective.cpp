@@ -73,16 +73,17 @@ Fingerprint Fingerprint::unpack(Stamp stamp) noexcept {
           .uneven = field(stamp, kUnevenShift, 1) != 0};
 }
 
-std::string Fingerprint::describe() const {
+std::string Fingerprint::describe(std::string_view sizes) const {
   if (collective == Collective::barrier) return "barrier()";
   std::string text = fmt::format("{}(", to_string(collective));
   if (reduces(collective)) text += fmt::format("{}, ", name_of(op));
   text += name_of(type);
   if (!uneven) {
     text += fmt::format(", {} element{}", count, count == 1 ? "" : "s");
+  } else if (!sizes.empty()) {
+    text += fmt::format(", {}", sizes);
   } else {
-    // Others cannot know the counts; two ranks that print different words called with different ones.
-    text += count == 0 ? ", uneven counts" : fmt::format(", uneven counts [{:x}]", count);
+    text += count == 0 ? ", own sizes" : ", uneven sizes";
   }
   if (is_rooted(collective)) text += fmt::format(", root {}", root);
   return text + ")";

@@ -43,8 +43,9 @@ struct Fingerprint {
   /// Lossless for roots below 2^12 and counts below 2^38 (larger values are reduced modulo).
   [[nodiscard]] Stamp pack() const noexcept;
   [[nodiscard]] static Fingerprint unpack(Stamp stamp) noexcept;
-  /// "all_reduce(sum, float32, 1024 elements)"
-  [[nodiscard]] std::string describe() const;
+  /// "all_reduce(sum, float32, 1024 elements)". `sizes` ("[1, 2, 3] elements"), unless empty, takes the place
+  /// of the words for counts that differ, which a fingerprint cannot tell.
+  [[nodiscard]] std::string describe(std::string_view sizes = {}) const;
 
   friend bool operator==(const Fingerprint&, const Fingerprint&) noexcept = default;
 };

@@ -49,7 +49,8 @@ class Execution final : public OperationState {
   struct Trouble {
     int peer = -1;
     Stamp received_stamp = 0;
-    std::size_t received_bytes = 0;
+    std::size_t received_bytes = 0;  ///< of the message, and
+    std::size_t expected_bytes = 0;  ///< what this rank expected of it
     Status status;
   };
   /// The first failure; its status is ok while there is none.
@@ -100,8 +101,8 @@ class Execution final : public OperationState {
   [[nodiscard]] Tag tag(const Lane& lane, std::uint32_t step) const noexcept {
     return Tag::make(sequence(), lane.memory.index, step);
   }
-  void note(int peer, const Completion& completion);
-  void note(int peer, const SharedMemory::Message& message, Status status);
+  void note(int peer, const Completion& completion, std::size_t expected_bytes = 0);
+  void note(int peer, const SharedMemory::Message& message, std::size_t expected_bytes, Status status);
   [[nodiscard]] int peer_of(const Move& move) const;
 
   std::shared_ptr<const Plan> plan_;

@@ -48,7 +48,7 @@ bool Execution::run_receive(Lane& lane, const Move& move) {
   }
   if (!lane.receive.finished()) return false;
   if (lane.receive.state == Completion::State::failed) {
-    note(peer_of(move), lane.receive);
+    note(peer_of(move), lane.receive, lane.memory.slice(plan_->schedule.steps[move.step].target).bytes);
     return false;
   }
   lane.posted = false;
@@ -119,11 +119,12 @@ bool Execution::find_operands(Lane& lane, const Move& move) {
     const SharedMemory::Message message = shared_->peek(Rank(operand.peer), tag(lane, operand.ordinal));
     if (message.data == nullptr) {
       const Status& gone = shared_->gone(Rank(operand.peer));
-      if (!gone.ok()) note(operand.peer, message, gone);
+      if (!gone.ok()) note(operand.peer, message, bytes, gone);
       return false;
     }
     if (message.stamp != stamp_ || message.bytes != bytes) {
-      note(operand.peer, message, {ErrorCode::mismatch, "the peer's message is another one", operand.peer});
+      note(operand.peer, message, bytes,
+           {ErrorCode::mismatch, "the peer's message is another one", operand.peer});
       return false;
     }
     lane.sources[lane.found] = message.data;
@@ -186,14 +187,15 @@ bool Execution::all_sends_complete(const Lane& lane) {
   return true;
 }
 
-void Execution::note(int peer, const Completion& completion) {
+void Execution::note(int peer, const Completion& completion, std::size_t expected_bytes) {
   if (!trouble_.status.ok()) return;
-  trouble_ = {peer, completion.received_stamp, completion.received_bytes, completion.status};
+  trouble_ = {peer, completion.received_stamp, completion.received_bytes, expected_bytes, completion.status};
 }
 
-void Execution::note(int peer, const SharedMemory::Message& message, Status status) {
+void Execution::note(int peer, const SharedMemory::Message& message, std::size_t expected_bytes,
+                     Status status) {
   if (!trouble_.status.ok()) return;
-  trouble_ = {peer, message.stamp, message.bytes, std::move(status)};
+  trouble_ = {peer, message.stamp, message.bytes, expected_bytes, std::move(status)};
 }
 
 }  // namespace ucxring

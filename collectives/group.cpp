@@ -51,7 +51,7 @@ Operation Group::start_now(const Fingerprint& fingerprint, const OperationBuffer
   if (!alive()) refuse(fingerprint.describe());
   const auto& plan = plans_.get(fingerprint, counts);
   const auto sequence = sequence_.load(std::memory_order_relaxed) + 1;
-  begin(plan->stamp, sequence);
+  begin(*plan, sequence);
   Progress begun;
   const bool alone = active_.empty() && waiting_.empty() && sequence < mismatched_;
   if (call.wait_soon && plan->immediate && shared_ != nullptr && alone) {
@@ -87,12 +87,12 @@ void Group::refuse(const std::string& call) const {
 }
 
 /// Takes the next sequence number for an operation, and compares it with what a peer has announced under it.
-void Group::begin(Stamp stamp, std::uint64_t sequence) {
+void Group::begin(const Plan& plan, std::uint64_t sequence) {
   sequence_.store(sequence, std::memory_order_relaxed);
-  ours_[sequence % kRemembered] = {sequence, stamp, rank_.value};
+  ours_[sequence % kRemembered] = {sequence, plan.stamp, rank_.value};
   const Called& early = early_[sequence % kRemembered];
-  if (early.sequence == sequence && early.stamp != stamp) {
-    report_mismatch(sequence, early.rank, early.stamp, stamp);
+  if (early.sequence == sequence && early.stamp != plan.stamp) {
+    report_mismatch(sequence, early.rank, early.stamp, own(plan));
   }
 }
 
@@ -170,7 +170,7 @@ void Group::report(const Status& why, int origin, Duration grace) {
 
 /// A mismatch that this rank has seen itself. The peer's messages of later operations may have come with the
 /// one that gave it away: those operations are not done, although they could be.
-void Group::report_mismatch(std::uint64_t sequence, int peer, Stamp theirs, Stamp ours) {
+void Group::report_mismatch(std::uint64_t sequence, int peer, Stamp theirs, const Own& ours) {
   mismatched_ = std::min(mismatched_, sequence);
   report(mismatch(sequence, peer, theirs, ours), rank_.value, {});
 }

@@ -65,6 +65,11 @@ class Group final : public Driven, private Listener {
     Stamp stamp = 0;
     int rank = -1;
   };
+  /// What this rank called, for a message about it.
+  struct Own {
+    Stamp stamp = 0;
+    std::string sizes;  ///< where it knows those of all ranks: see `Fingerprint::describe`
+  };
   static constexpr std::size_t kRemembered = 64;
   static constexpr std::size_t kMaxInFlight = 32;
   static constexpr std::size_t kPoolSize = 256;
@@ -83,7 +88,7 @@ class Group final : public Driven, private Listener {
   [[nodiscard]] bool alive() { return failure_.ok() && (reported_.ok() || outlives_report()); }
   bool outlives_report();
   [[noreturn]] void refuse(const std::string& call) const;
-  void begin(Stamp stamp, std::uint64_t sequence);
+  void begin(const Plan& plan, std::uint64_t sequence);
   [[nodiscard]] Operation start_now(const Fingerprint& fingerprint, const OperationBuffers& buffers,
                                     const CallOptions& call, const UnevenCounts& counts, bool& stirs);
   [[nodiscard]] Progress run_immediately(const Plan& plan, const OperationBuffers& buffers,
@@ -91,7 +96,7 @@ class Group final : public Driven, private Listener {
   bool advance_operations();
   bool advance_peers();
   void report(const Status& why, int origin, Duration grace);
-  void report_mismatch(std::uint64_t sequence, int peer, Stamp theirs, Stamp ours);
+  void report_mismatch(std::uint64_t sequence, int peer, Stamp theirs, const Own& ours);
   void look_back(const Fingerprint& fingerprint, std::uint64_t sequence);
   [[nodiscard]] Duration grace(int peer) const noexcept;
   bool settle_failures(Time now);
@@ -110,7 +115,11 @@ class Group final : public Driven, private Listener {
   void close();
   [[nodiscard]] Status explain(const Execution& execution) const;
   [[nodiscard]] Status named(const Status& trouble) const;
-  [[nodiscard]] Status mismatch(std::uint64_t sequence, int peer, Stamp theirs, Stamp ours) const;
+  [[nodiscard]] Status mismatch(std::uint64_t sequence, int peer, Stamp theirs, const Own& ours) const;
+  [[nodiscard]] Status misfit(std::uint64_t sequence, int peer, const Own& both,
+                              const std::string& sent) const;
+  [[nodiscard]] const Execution* in_flight(std::uint64_t sequence) const;
+  [[nodiscard]] static Own own(const Plan& plan);
   [[nodiscard]] std::string title(const Execution& execution) const;
 
   Engine& engine_;

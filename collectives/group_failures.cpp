@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "collectives/group.hpp"
 #include "collectives/probe_talk.hpp"
@@ -24,13 +25,32 @@ std::int32_t distance(std::uint32_t tag_sequence, std::uint64_t sequence) {
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-std::string ranks_text(const std::vector<int>& ranks) {
+/// "1, 2, 3", with as many as fit into a message.
+template <typename Number>
+std::string listed(const std::vector<Number>& numbers) {
   constexpr std::size_t kMost = 16;
-  const bool many = ranks.size() > kMost;
-  const std::vector<int> shown(ranks.begin(),
-                               ranks.begin() + static_cast<std::ptrdiff_t>(std::min(ranks.size(), kMost)));
-  return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s", fmt::join(shown, ", "),
-                     many ? fmt::format(" and {} more", ranks.size() - kMost) : "");
+  const auto shown = std::span(numbers).first(std::min(numbers.size(), kMost));
+  return fmt::format("{}{}", fmt::join(shown, ", "),
+                     numbers.size() > kMost ? fmt::format(" and {} more", numbers.size() - kMost) : "");
+}
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", listed(ranks));
+}
+
+/// The counts of all ranks in an uneven operation; empty where this rank does not know them.
+std::string sizes_text(const Plan& plan) {
+  if (!plan.fingerprint.uneven || plan.fingerprint.count == 0) return {};
+  const ChunkMap& all = plan.input.size() > plan.output.size() ? plan.input : plan.output;
+  std::vector<std::size_t> counts;
+  for (const Extent& extent : all) counts.push_back(extent.bytes / plan.element_bytes);
+  return fmt::format("[{}] elements", listed(counts));
+}
+
+/// What is known of the sizes of a peer's uneven call beside this rank's.
+std::string_view compared_sizes(const Fingerprint& other, const Fingerprint& own) {
+  if (!other.uneven || other.count == 0 || !own.uneven || own.count == 0) return {};
+  return other.count == own.count ? "the same uneven sizes" : "other uneven sizes";
 }
 
 /// A stamp as the text of a control message.
@@ -50,8 +70,9 @@ std::optional<Stamp> stamp_of(std::string_view text) {
 }  // namespace
 
 std::string Group::title(const Execution& execution) const {
-  return fmt::format("{} #{} in group '{}'", execution.plan().fingerprint.describe(), execution.sequence(),
-                     name_);
+  const Plan& plan = execution.plan();
+  return fmt::format("{} #{} in group '{}'", plan.fingerprint.describe(sizes_text(plan)),
+                     execution.sequence(), name_);
 }
 
 void Group::on_unexpected(Rank peer, Tag tag, Stamp stamp) {
@@ -66,15 +87,23 @@ void Group::on_unexpected(Rank peer, Tag tag, Stamp stamp) {
   }
   const Called& called = ours_[sequence % kRemembered];
   if (called.sequence != sequence) return;
-  const bool active =
-      std::any_of(
-          active_.begin(), active_.end(),
-          [&](const auto& execution) { return execution->sequence() == sequence && !execution->done(); }) ||
-      std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& e) { return e->sequence() == sequence; });
+  const Execution* const execution = in_flight(sequence);
   // A finished operation has received all its messages: one more means that the peer runs another one.
-  if (!active || called.stamp != stamp) {
-    report_mismatch(sequence, peer.value, stamp, called.stamp);
+  if (execution == nullptr || called.stamp != stamp) {
+    report_mismatch(sequence, peer.value, stamp,
+                    execution == nullptr ? Own{called.stamp, {}} : own(execution->plan()));
   }
+}
+
+/// The operation of this number; null when it is done or has not begun.
+const Execution* Group::in_flight(std::uint64_t sequence) const {
+  const auto is_it = [&](const auto& execution) {
+    return execution->sequence() == sequence && !execution->done();
+  };
+  const auto active = std::find_if(active_.begin(), active_.end(), is_it);
+  if (active != active_.end()) return active->get();
+  const auto waiting = std::find_if(waiting_.begin(), waiting_.end(), is_it);
+  return waiting != waiting_.end() ? waiting->get() : nullptr;
 }
 
 void Group::on_peer_lost(Rank peer, const Status& why) {
@@ -124,15 +153,34 @@ void Group::answer_query(Rank peer, std::uint64_t asked) {
               called.sequence == asked ? text_of(called.stamp) : std::string()}));
 }
 
-Status Group::mismatch(std::uint64_t sequence, int peer, Stamp theirs, Stamp ours) const {
-  const std::string same = theirs == ours ? " (with messages that do not fit together)" : "";
+Group::Own Group::own(const Plan& plan) { return {plan.stamp, sizes_text(plan)}; }
+
+/// Says what a peer and this rank called as the same operation.
+Status Group::mismatch(std::uint64_t sequence, int peer, Stamp theirs, const Own& ours) const {
+  if (theirs == ours.stamp) {
+    return misfit(sequence, peer, ours, fmt::format("more than rank {} expects", rank_.value));
+  }
+  const Fingerprint mine = Fingerprint::unpack(ours.stamp);
+  const Fingerprint other = Fingerprint::unpack(theirs);
   return {
       ErrorCode::mismatch,
       fmt::format(
-          "operation #{} in group '{}': rank {} called {} where rank {} called {}{}; all ranks must make the "
+          "operation #{} in group '{}': rank {} called {} where rank {} called {}; all ranks must make the "
           "same calls in the same order with the same sizes, dtypes, roots and reduce ops",
-          sequence, name_, peer, Fingerprint::unpack(theirs).describe(), rank_.value,
-          Fingerprint::unpack(ours).describe(), same),
+          sequence, name_, peer, other.describe(compared_sizes(other, mine)), rank_.value,
+          mine.describe(ours.sizes)),
+      peer};
+}
+
+/// The call of both ranks looks the same, but the peer `sent` ("a message of 20 bytes where …") something
+/// else than this rank expects: only the two together know the size.
+Status Group::misfit(std::uint64_t sequence, int peer, const Own& both, const std::string& sent) const {
+  return {
+      ErrorCode::mismatch,
+      fmt::format("operation #{} in group '{}': ranks {} and {} called {}, but rank {} sent {}; each rank "
+                  "must send as much as the one that receives it expects",
+                  sequence, name_, std::min(rank_.value, peer), std::max(rank_.value, peer),
+                  Fingerprint::unpack(both.stamp).describe(both.sizes), peer, sent),
       peer};
 }
 
@@ -140,8 +188,13 @@ Status Group::mismatch(std::uint64_t sequence, int peer, Stamp theirs, Stamp our
 Status Group::explain(const Execution& execution) const {
   const auto& trouble = execution.trouble();
   if (trouble.status.code() == ErrorCode::mismatch) {
-    return mismatch(execution.sequence(), trouble.peer, trouble.received_stamp,
-                    execution.plan().fingerprint.pack());
+    const Plan& plan = execution.plan();
+    if (trouble.received_stamp != plan.stamp) {
+      return mismatch(execution.sequence(), trouble.peer, trouble.received_stamp, own(plan));
+    }
+    return misfit(execution.sequence(), trouble.peer, own(plan),
+                  fmt::format("a message of {} bytes where rank {} expects {}", trouble.received_bytes,
+                              rank_.value, trouble.expected_bytes));
   }
   return {trouble.status.code(),
           fmt::format("{}: rank {} could not exchange data with rank {}: {}", title(execution), rank_.value,
@@ -196,7 +249,7 @@ Status Group::conclude(const Inquiry& inquiry) const {
                              answer->completed);
     } else if (const auto theirs = stamp_of(answer->text); theirs && *theirs != late.plan().stamp) {
       // Two roots that wait for each other's vectors, for instance, never see a message of the other.
-      return mismatch(late.sequence(), peer, *theirs, late.plan().stamp);
+      return mismatch(late.sequence(), peer, *theirs, own(late.plan()));
     }
   }
   std::string who;

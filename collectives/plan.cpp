@@ -10,6 +10,7 @@
 
 #include "collectives/slicing.hpp"
 #include "collectives/tuning_report.hpp"
+#include "transport/base/error.hpp"
 #include "transport/base/log.hpp"
 
 namespace ucxring {
@@ -33,6 +34,15 @@ ChunkRef place_of(ChunkRef ref, Collective collective, Rank rank) {
       return ref;
     default:
       return output(ref.chunk);
+  }
+}
+
+/// The kernels of `call`. Throws `Error` (unsupported) where it has no meaning.
+Reduction reduction_of(const Fingerprint& call) {
+  try {
+    return find_reduction(call.type, call.op);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", to_string(call.collective), error.status().message()));
   }
 }
 
@@ -152,7 +162,7 @@ Plan make_plan(const Fingerprint& fingerprint, const PlanEnvironment& environmen
   plan.stamp = fingerprint.pack();
   plan.element_bytes = size_of(fingerprint.type);
   plan.element_shift = std::countr_zero(plan.element_bytes);
-  if (reduces(fingerprint.collective)) plan.reduction = find_reduction(fingerprint.type, fingerprint.op);
+  if (reduces(fingerprint.collective)) plan.reduction = reduction_of(fingerprint);
   plan.divisor = fingerprint.op == ReduceOp::average ? world_size : 1;
   plan.algorithm = algorithm == nullptr ? "local" : algorithm->name;
   plan.schedule = algorithm == nullptr ? local_schedule(fingerprint.collective) : algorithm->build(shape);

@@ -105,18 +105,18 @@ const Disagreement kDisagreements[] = {
     {"uneven_form",
      {Collective::all_to_all, DataType::uint8, ReduceOp::sum, 100, 0, false, true},
      {Collective::all_to_all, DataType::uint8, ReduceOp::sum, 100},
-     "uneven counts",
+     "own sizes",
      "100 elements"},
     {"gather_counts",
      {Collective::all_gather, DataType::uint8, ReduceOp::sum, 100, 0, false, true},
      {Collective::all_gather, DataType::uint8, ReduceOp::sum, 60, 0, false, true},
-     "uneven counts [",
-     "uneven counts ["},
+     "other uneven sizes",
+     "] elements"},
     {"scatter_counts",
      {Collective::reduce_scatter, DataType::uint8, ReduceOp::sum, 100, 0, false, true},
      {Collective::reduce_scatter, DataType::uint8, ReduceOp::sum, 60, 0, false, true},
-     "uneven counts [",
-     "uneven counts ["},
+     "other uneven sizes",
+     "] elements"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryDisagreement,
@@ -159,9 +159,27 @@ TEST(Mismatch, OfRootsThatWaitIsFoundAtTheDeadline) {
   }
 }
 
+// Ranks print the counts that they know.
+TEST(Mismatch, OfUnevenCallsSaysWhichCounts) {
+  SimulatedGroup group(2, options_with_timeout(std::chrono::seconds(5)));
+  std::vector<CollectiveCase> cases(2, {Collective::all_gather, DataType::float32, ReduceOp::sum, 5});
+  for (CollectiveCase& each : cases) each.uneven = true;
+  cases.back().count = 9;
+  const auto outcomes = run_cases(group, cases);
+  for (const Status& outcome : outcomes) {
+    const bool first = contains(outcome, "where rank 0 called all_gather(float32, [5, 0] elements)");
+    const bool second = contains(outcome, "where rank 1 called all_gather(float32, [9, 0] elements)");
+    EXPECT_TRUE(first || second) << text(outcome);
+    EXPECT_TRUE(contains(outcome, "called all_gather(float32, other uneven sizes)")) << text(outcome);
+  }
+}
+
 // A rank whose own messages fit is done, and hears of the mismatch afterwards.
 TEST(Mismatch, OfCountsThatNoRankKnowsAllIsFound) {
-  for (const Collective collective : {Collective::gather, Collective::scatter, Collective::all_to_all}) {
+  for (const auto& [collective, said] :
+       {std::pair{Collective::gather, "rank 2 sent a message of 102 bytes where rank 0 expects 62"},
+        std::pair{Collective::scatter, "rank 0 sent a message of 62 bytes where rank 2 expects 102"},
+        std::pair{Collective::all_to_all, "called all_to_all(uint8, own sizes), but rank"}}) {
     SimulatedGroup group(3, options_with_timeout(std::chrono::seconds(5)));
     std::vector<CollectiveCase> cases(3, {collective, DataType::uint8, ReduceOp::sum, 60, 0, false, true});
     cases.back().count = 100;
@@ -174,7 +192,8 @@ TEST(Mismatch, OfCountsThatNoRankKnowsAllIsFound) {
         found = error.status();
       }
       EXPECT_EQ(found.code(), ErrorCode::mismatch) << to_string(collective) << ": " << text(found);
-      EXPECT_TRUE(contains(found, "messages that do not fit together")) << text(found);
+      EXPECT_TRUE(contains(found, said)) << text(found);
+      EXPECT_TRUE(contains(found, "each rank must send as much")) << text(found);
     }
   }
 }

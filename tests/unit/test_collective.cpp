@@ -73,15 +73,15 @@ TEST(Fingerprint, DescribesTheCall) {
   EXPECT_EQ((Fingerprint{Collective::reduce, DataType::int8, ReduceOp::max, 2, 5}.describe()),
             "reduce(max, int8, 5 elements, root 2)");
   EXPECT_EQ((Fingerprint{Collective::gather, DataType::int8, ReduceOp::sum, 2, 0, true}.describe()),
-            "gather(int8, uneven counts, root 2)");
-  EXPECT_EQ((Fingerprint{Collective::all_gather, DataType::int8, ReduceOp::sum, 0, 0xabc, true}.describe()),
-            "all_gather(int8, uneven counts [abc])");
+            "gather(int8, own sizes, root 2)");
+  const Fingerprint uneven{Collective::all_gather, DataType::int8, ReduceOp::sum, 0, 0xabc, true};
+  EXPECT_EQ(uneven.describe(), "all_gather(int8, uneven sizes)");
+  EXPECT_EQ(uneven.describe("[1, 2] elements"), "all_gather(int8, [1, 2] elements)");
   EXPECT_EQ(Fingerprint{}.describe(), "barrier()");
 }
 
 TEST(Fingerprint, DescribesStampsOfStrangers) {
-  EXPECT_EQ(Fingerprint::unpack(~Stamp{0}).describe(),
-            "unknown collective(unknown type 31, uneven counts [3fffffffff])");
+  EXPECT_EQ(Fingerprint::unpack(~Stamp{0}).describe(), "unknown collective(unknown type 31, uneven sizes)");
   for (int bit = 0; bit < 64; ++bit) EXPECT_FALSE(Fingerprint::unpack(Stamp{1} << bit).describe().empty());
 }
 

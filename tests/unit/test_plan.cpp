@@ -131,6 +131,17 @@ TEST_P(EveryUnevenPlan, CutsMessagesAlikeOnBothSides) {
   EXPECT_FALSE(sent.empty());
 }
 
+TEST(ReductionWithoutMeaning, NamesTheCollective) {
+  const Fingerprint fingerprint{Collective::reduce_scatter, DataType::int64, ReduceOp::average, 0, 4};
+  try {
+    static_cast<void>(make_plan(fingerprint, environment_of(0, 1), nullptr));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_TRUE(error.status().message().starts_with("reduce_scatter: reduction average")) << error.what();
+  }
+}
+
 TEST(Bundles, LieTogetherInEveryLane) {
   for (const auto& [collective, name] :
        {std::pair{Collective::gather, "binomial"}, std::pair{Collective::scatter, "binomial"},
