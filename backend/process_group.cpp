@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "backend/ending.hpp"
 #include "backend/errors.hpp"
 #include "backend/registered_tensor.hpp"
 #include "backend/store_adapter.hpp"
@@ -74,6 +75,7 @@ std::shared_ptr<c10::Allocator> ProcessGroupUcxring::getMemAllocator() {
 
 /// Runs `start`; waits in the caller's thread unless `async_op`.
 ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::launch(Request request, bool async_op, Start start) {
+  const EndingGuard guard;
   context_->pending.finish_done();
   const bool coalesced = coalescing_.active();
   CallOptions call;
@@ -101,6 +103,7 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::launch(Request request, bool a
 
 bool ProcessGroupUcxring::run_bare(bool async_op, TensorRefs tensors, std::chrono::milliseconds timeout,
                                    StartOne start) {
+  const EndingGuard guard;
   const bool packed =
       std::all_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) { return is_packed(tensor); });
   const bool bare = !async_op && !at::hasCallbacks() && packed && !context_->observed.load();
