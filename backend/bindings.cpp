@@ -181,6 +181,8 @@ PYBIND11_MODULE(_C, module) {
   module.def("empty", torch::wrap_pybind_function(&ucxring::empty_registered), py::arg("size"),
              py::arg("dtype"));
   module.def("settings", &ucxring::settings_table);
-  module.def("shut_down_all_groups", torch::wrap_pybind_function_no_gil(&ucxring::shut_down_all_groups));
+  module.def("shut_down_all_groups", torch::wrap_pybind_function_no_gil([] {
+               ucxring::shut_down_all_groups(&ucxring::is_unlocked_python_thread);
+             }));
   ucxring::Engine::set_interrupt_check(&ucxring::check_python_interrupt);
 }

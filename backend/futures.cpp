@@ -20,11 +20,15 @@ namespace {
 
 constexpr std::chrono::seconds kPatienceWithCallbacks{5};
 
+constexpr std::chrono::milliseconds kInterruptPeriod{50};
+
 /// While sends and receives are here, how often to look which of the works is done.
 constexpr std::chrono::milliseconds kLookPeriod{2};
 
 /// A callback that is still running so long after an operation it started has ended is taken to wait for it.
 constexpr std::chrono::milliseconds kGrace{2};
+
+thread_local bool runs_callbacks = false;
 
 /// Waits for `work`, at most `limit`, and completes its future; runs the callbacks. False when it is not
 /// done.
@@ -133,11 +137,18 @@ bool FutureThread::idle() const {
   return state_->idle();
 }
 
-void FutureThread::drain() const {
+void FutureThread::drain(void (*check)()) const {
   std::unique_lock lock(state_->mutex);
   if (state_->level_here() < state_->levels.size()) return;
-  state_->changed.wait(lock, [&] { return state_->idle(); });
+  while (!state_->changed.wait_for(lock, kInterruptPeriod, [&] { return state_->idle(); })) {
+    if (check == nullptr) continue;
+    lock.unlock();
+    check();
+    lock.lock();
+  }
 }
+
+bool FutureThread::is_here() noexcept { return runs_callbacks; }
 
 void FutureThread::stop() {
   std::unique_lock lock(state_->mutex);
@@ -156,6 +167,7 @@ void FutureThread::stop() {
 
 void FutureThread::run(const std::shared_ptr<State>& state) {
   pthread_setname_np(pthread_self(), "ucxring_futures");
+  runs_callbacks = true;
   std::unique_lock lock(state->mutex);
   State::Level& here = state->levels.front();
   while (true) {
@@ -180,6 +192,7 @@ void FutureThread::run(const std::shared_ptr<State>& state) {
 
 void FutureThread::stand_by(const std::shared_ptr<State>& state, std::size_t level) {
   pthread_setname_np(pthread_self(), "ucxring_nested");
+  runs_callbacks = true;
   std::unique_lock lock(state->mutex);
   State::Level& here = state->levels[level];
   const State::Level& below = state->levels[level - 1];

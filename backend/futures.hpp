@@ -27,13 +27,17 @@ class FutureThread {
   /// Whether everything submitted is complete, callbacks included.
   [[nodiscard]] bool idle() const;
 
-  /// Waits until everything submitted is complete, callbacks included; not for a callback that calls it.
-  void drain() const;
+  /// Waits until everything submitted is complete, callbacks included; not for a callback that calls it. Runs
+  /// `check` (null: nothing) every 50 ms with no lock held, and lets its exception out.
+  void drain(void (*check)()) const;
 
   /// Ends the thread once everything submitted is complete; call it when the operations have ended or been
   /// failed. Waits a few seconds for callbacks, then leaves them to themselves. Later works are completed by
   /// `submit` itself.
   void stop();
+
+  /// Whether the calling thread is one that runs callbacks.
+  [[nodiscard]] static bool is_here() noexcept;
 
  private:
   struct State;

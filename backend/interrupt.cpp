@@ -27,4 +27,8 @@ void check_python_interrupt() {
   if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
 }
 
+bool is_unlocked_python_thread() {
+  return PyGILState_GetThisThreadState() != nullptr && PyGILState_Check() == 0;
+}
+
 }  // namespace ucxring

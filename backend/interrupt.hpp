@@ -8,4 +8,7 @@ namespace ucxring {
 /// calls a second; not with a lock held.
 void check_python_interrupt();
 
+/// Whether Python knows this thread, which does not hold its lock.
+[[nodiscard]] bool is_unlocked_python_thread();
+
 }  // namespace ucxring

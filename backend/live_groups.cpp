@@ -4,6 +4,8 @@
 #include <mutex>
 #include <utility>
 
+#include "backend/ending.hpp"
+
 namespace ucxring {
 namespace {
 
@@ -29,7 +31,8 @@ void remember_group(const c10::intrusive_ptr<ProcessGroupUcxring>& group) {
   known.groups.emplace_back(group);
 }
 
-void shut_down_all_groups() {
+void shut_down_all_groups(bool (*holds_back)()) {
+  begin_ending(holds_back);
   std::vector<WeakGroup> groups;
   {
     Registry& known = registry();

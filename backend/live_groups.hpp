@@ -9,6 +9,7 @@ namespace ucxring {
 void remember_group(const c10::intrusive_ptr<ProcessGroupUcxring>& group);
 
 /// Shuts down every group that still lives. Called before the interpreter ends, when callbacks can still run.
-void shut_down_all_groups();
+/// `holds_back`: as of `begin_ending`.
+void shut_down_all_groups(bool (*holds_back)());
 
 }  // namespace ucxring

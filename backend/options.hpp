@@ -10,7 +10,8 @@ namespace ucxring {
 
 /// Options of one group: the timeout of c10d and all settings of ucxring.
 struct OptionsUcxring : c10d::Backend::Options {
-  /// Settings as the environment has them. Throws ValueError naming a wrong variable.
+  /// Settings as the environment has them. Throws ValueError naming a wrong variable, also where algorithms
+  /// are named that do not exist.
   OptionsUcxring();
   OptionsUcxring(const OptionsUcxring&) = default;
 

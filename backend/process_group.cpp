@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "backend/ending.hpp"
 #include "backend/errors.hpp"
 #include "backend/registered_tensor.hpp"
 #include "backend/store_adapter.hpp"
@@ -75,6 +76,7 @@ std::shared_ptr<c10::Allocator> ProcessGroupUcxring::getMemAllocator() {
 
 /// Runs `start`; waits in the caller's thread unless `async_op`.
 ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::launch(Request request, bool async_op, Start start) {
+  const EndingGuard guard;
   context_->pending.finish_done();
   CallOptions call;
   call.timeout = request.timeout;
@@ -100,6 +102,7 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::launch(Request request, bool a
 
 bool ProcessGroupUcxring::run_bare(bool async_op, TensorRefs tensors, std::chrono::milliseconds timeout,
                                    StartOne start) {
+  const EndingGuard guard;
   const bool packed =
       std::all_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) { return is_packed(tensor); });
   const bool bare = !async_op && !at::hasCallbacks() && packed && !context_->observed.load();

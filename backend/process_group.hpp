@@ -4,6 +4,7 @@
 #include <c10/util/FunctionRef.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <atomic>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -164,6 +165,7 @@ class ProcessGroupUcxring final : public c10d::Backend {
 
   c10::intrusive_ptr<OptionsUcxring> options_;
   void (*check_)();
+  std::atomic<bool> interrupted_{false};  // somebody did not want to wait for works any more
   std::shared_ptr<GroupContext> context_;
   Coalescing coalescing_;
   std::shared_ptr<Communicator> communicator_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/ending.hpp"
 #include "backend/errors.hpp"
 #include "backend/live_groups.hpp"
 #include "backend/process_group.hpp"
@@ -15,6 +16,7 @@ c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupUcxring::getBackendOption
 }
 
 void ProcessGroupUcxring::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
+  const EndingGuard guard;
   const bool unset = opts.timeout == c10d::kUnsetTimeout;
   translate_errors(context_->description, [&] {
     communicator_->status().throw_if_error();
@@ -34,7 +36,17 @@ void ProcessGroupUcxring::registerOnCompletionHook(
   context_->observed.store(true);
 }
 
-void ProcessGroupUcxring::waitForPendingWorks() { context_->futures.drain(); }
+/// Whoever has interrupted this once does not want to wait: the next call, which usually comes from a
+/// destroy_process_group() that cleans up, returns at once.
+void ProcessGroupUcxring::waitForPendingWorks() {
+  if (interrupted_.load()) return;
+  try {
+    context_->futures.drain(check_);
+  } catch (...) {
+    interrupted_.store(true);
+    throw;
+  }
+}
 
 void ProcessGroupUcxring::enableCollectivesTiming() { context_->observed.store(true); }
 

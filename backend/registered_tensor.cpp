@@ -1,6 +1,9 @@
 #include "backend/registered_tensor.hpp"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty.h>
+
+#include <exception>
 
 #include "backend/errors.hpp"
 #include "transport/registered_buffer.hpp"
@@ -18,6 +21,8 @@ class RegisteredAllocator final : public c10::Allocator {
       void* const memory = RegisteredBuffer::allocate(bytes).release();
       return {memory, memory, &free_storage, c10::Device(c10::kCPU)};
     } catch (const Error& error) {
+      if (error.code() == ErrorCode::unsupported)
+        std::rethrow_exception(to_torch_exception(error.status(), ""));
       throw_out_of_memory(std::string(error.status().message()));
     }
   }
@@ -36,7 +41,15 @@ c10::Allocator& registered_allocator() {
 
 at::Tensor empty_registered(at::IntArrayRef sizes, at::ScalarType dtype) {
   const c10::DispatchKeySet cpu(c10::DispatchKey::CPU);
-  return at::detail::empty_generic(sizes, &registered_allocator(), cpu, dtype, std::nullopt);
+  try {
+    return at::detail::empty_generic(sizes, &registered_allocator(), cpu, dtype, std::nullopt);
+  } catch (const c10::NotImplementedError& error) {
+    TORCH_WARN_ONCE(
+        "ucxring.empty: ordinary memory instead of registered memory, which costs one more copy inside a "
+        "host: ",
+        error.what_without_backtrace());
+    return at::empty(sizes, at::TensorOptions(dtype));
+  }
 }
 
 }  // namespace ucxring

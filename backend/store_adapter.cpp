@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
@@ -13,7 +15,13 @@
 namespace ucxring {
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenChecks{400};
+/// Between two looks for a key. Short at first, since this decides how long it takes to make a group, and
+/// always a fraction of what has been waited for; long in the end, so that many ranks do not keep a store
+/// busy.
+constexpr std::chrono::microseconds kShortestPause{50};
+constexpr std::chrono::microseconds kLongestPause{100'000};
+/// From pauses of this length on, about 50 ms after the first look, Ctrl-C is looked for.
+constexpr std::chrono::microseconds kLookForInterrupts{10'000};
 
 /// Runs `call`; an error of the store becomes one of ours that says what it was about.
 template <typename Call>
@@ -37,14 +45,20 @@ class StoreAdapter final : public Store {
     guarded("set", key, [&] { store_->set(key, bytes); });
   }
 
+  /// Looks again and again, because waiting stores make warnings of every wait that ends without the key, and
+  /// cannot be interrupted.
   Bytes get(const std::string& key, std::chrono::milliseconds timeout) override {
     const Deadline deadline = Deadline::after(timeout);
-    while (!wait_for(key, deadline.left(kBetweenChecks))) {
-      if (interrupt_ != nullptr) interrupt_();
-      if (deadline.passed()) {
+    for (auto pause = kShortestPause;; pause = std::min(pause * 5 / 4, kLongestPause)) {
+      const bool last = deadline.passed();
+      if (check(key)) break;
+      if (last) {
         throw Error(ErrorCode::timeout,
                     fmt::format("nobody set the key \"{}\" within {} ms", key, timeout.count()));
       }
+      const std::chrono::microseconds left = deadline.left(std::chrono::milliseconds(100));
+      std::this_thread::sleep_for(std::min(pause, left));
+      if (interrupt_ != nullptr && pause >= kLookForInterrupts) interrupt_();
     }
     const auto bytes = guarded("get", key, [&] { return store_->get(key); });
     Bytes value(bytes.size());
@@ -61,21 +75,6 @@ class StoreAdapter final : public Store {
   }
 
  private:
-  /// Whether `key` was set within `limit`. Stores differ in how they say that time is over, so the clock
-  /// decides.
-  bool wait_for(const std::string& key, std::chrono::milliseconds limit) {
-    const auto slice = std::max(limit, std::chrono::milliseconds(1));
-    const Deadline end = Deadline::after(slice - std::chrono::milliseconds(1));
-    try {
-      store_->wait({key}, slice);
-      return true;
-    } catch (const c10::Error& error) {
-      if (end.passed()) return false;
-      throw Error(ErrorCode::transport, fmt::format("the c10d store failed to wait for \"{}\": {}", key,
-                                                    error.what_without_backtrace()));
-    }
-  }
-
   c10::intrusive_ptr<c10d::Store> store_;
   void (*interrupt_)();
 };

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "backend/ending.hpp"
 #include "backend/errors.hpp"
 #include "transport/base/deadline.hpp"
 
@@ -132,6 +133,7 @@ std::vector<at::Tensor> WorkUcxring::result() {
 void WorkUcxring::synchronize() { wait(kNoTimeout); }
 
 bool WorkUcxring::wait(std::chrono::milliseconds timeout) {
+  const EndingGuard guard;
   if (!drive(timeout)) {
     throw_backend_error(fmt::format(
         "ucxring [timeout] wait() of {} ms is over; operation {} ({}) of rank {} is still in flight",

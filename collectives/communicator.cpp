@@ -48,7 +48,7 @@ const LinkParameters& slowest_link(const std::vector<int>& hosts, const CostPara
 
 std::unique_ptr<Communicator> Communicator::create(const std::shared_ptr<Store>& store, Rank rank,
                                                    int world_size, const Options& options) {
-  log::configure(options.config.log_level, rank.value, world_size);
+  auto named = log::configure(options.config.log_level, rank.value, world_size);
   check_choice(options.config);
   Engine& engine = Engine::process({options.config.spin, options.config.progress_thread});
   std::shared_ptr<Probe> probe;  // ends after the transport
@@ -62,6 +62,7 @@ std::unique_ptr<Communicator> Communicator::create(const std::shared_ptr<Store>&
   agreed.parameters = probe->agree(*store, options.parameters, options.config.probe, options.timeout);
   auto communicator = std::make_unique<Communicator>(std::move(transport), engine, agreed);
   communicator->kept_ = std::move(probe);
+  communicator->named_ = std::move(named);
   return communicator;
 }
 

@@ -189,7 +189,8 @@ class Communicator {
   [[nodiscard]] std::size_t ranks() const noexcept;  // world size and rank, to count and index memory with
   [[nodiscard]] std::size_t place() const noexcept;
 
-  std::shared_ptr<const void> kept_;  // what the transport of `group_` may still refer to
+  std::shared_ptr<const void> named_;  // this group gives log lines their prefix, unless null
+  std::shared_ptr<const void> kept_;   // what the transport of `group_` may still refer to
   std::shared_ptr<Group> group_;
   double link_bytes_per_second_;
 };

@@ -78,6 +78,7 @@ bool Group::outlives_report() {
 }
 
 void Group::refuse(const std::string& call) const {
+  if (shut_down_) throw Error(failure_.code(), fmt::format("{}: {}", call, failure_.message()));
   throw Error(
       failure_.code(),
       fmt::format("{}: group '{}' failed earlier and cannot be used any more: {}; destroy it and make a "
@@ -241,7 +242,11 @@ void Group::shutdown() {
            kTellNobody);
     }
     if (failure_.ok()) {
-      failure_ = {ErrorCode::invalid_argument, fmt::format("group '{}' was shut down on this rank", name_)};
+      shut_down_ = true;
+      failure_ = {
+          ErrorCode::invalid_argument,
+          fmt::format("group '{}' was shut down on this rank and takes no more calls; make a new group",
+                      name_)};
     }
   }
   engine_.kick();

@@ -152,6 +152,7 @@ class Group final : public Driven, private Listener {
   Time report_due_{};
   Status failure_;  // why the group is dead
   bool closed_ = false;
+  bool shut_down_ = false;  // in good order, and not because of a failure
 };
 
 }  // namespace ucxring

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::int64_t kTrusted = 8;          // measurements count within this factor of the defaults …
 constexpr std::int64_t kTrustedNetwork = 32;  // … those of a network's rate within this one
-constexpr auto kPublishLimit = std::chrono::seconds(30);
 // Who is to answer rank 0, as it publishes them.
 constexpr std::string_view kNear = "near ";
 constexpr std::string_view kFar = "far ";
@@ -91,6 +90,22 @@ std::string text_of(const Store::Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+/// What rank 0 publishes as `what`.
+std::string hear(Store& store, const std::string& prefix, std::string_view what, int rank,
+                 std::chrono::milliseconds timeout) {
+  try {
+    return text_of(store.get(fmt::format("{}{}", prefix, what), timeout));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::timeout) throw;
+  }
+  throw Error(
+      ErrorCode::timeout,
+      fmt::format("rank 0 has joined the group, but has not told rank {} within {:.3g} s how fast its links "
+                  "are (step {}{}): look at what rank 0 does, or raise the timeout",
+                  rank, static_cast<double>(timeout.count()) / 1000.0, prefix, what),
+      0);
+}
+
 }  // namespace
 
 std::optional<LinkMeasurement> ProbeCache::find(std::string_view transport, Link link) const {
@@ -144,15 +159,15 @@ CostParameters Probe::agree(Store& store, const CostParameters& defaults, bool m
   if (transport_.world_size() == 1) return defaults;
   const int rank = transport_.rank().value;
   const auto prefix = fmt::format("tuner/{}/", store.add(fmt::format("tuner/gen/{}", rank), 1));
-  const auto limit = std::min<std::chrono::milliseconds>(timeout, kPublishLimit);
+  const auto from_rank_0 = [&](std::string_view what) { return hear(store, prefix, what, rank, timeout); };
   const Partners partners(transport_.hosts());
   if (rank == 0) {
     lead(store, prefix, defaults, measures);
   } else if (rank == partners.near || rank == partners.far) {
-    const auto asked = text_of(store.get(prefix + "partners", limit));
+    const auto asked = from_rank_0("partners");
     if (asked.find(rank == partners.near ? kNear : kFar) != std::string::npos) talk_to(0).answer();
   }
-  const auto agreed = CostParameters::decode(text_of(store.get(prefix + "parameters", limit)));
+  const auto agreed = CostParameters::decode(from_rank_0("parameters"));
   std::erase_if(talks_, [](const auto& talk) { return talk->quiet(); });
   return agreed;
 }

@@ -14,7 +14,8 @@ namespace ucxring {
 class RegisteredBuffer {
  public:
   RegisteredBuffer() noexcept = default;  ///< no memory
-  /// `bytes` bytes. Throws `Error` (transport) that names the bytes, what is scarce and what to do.
+  /// `bytes` bytes. Throws `Error`: transport names the bytes, what is scarce and what to do; unsupported
+  /// says that the system refuses memory files.
   [[nodiscard]] static RegisteredBuffer allocate(std::size_t bytes);
   RegisteredBuffer(RegisteredBuffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}

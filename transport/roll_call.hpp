@@ -7,10 +7,17 @@
 #include <string_view>
 
 #include "transport/base/deadline.hpp"
+#include "transport/base/error.hpp"
 #include "transport/store.hpp"
 #include "transport/types.hpp"
 
 namespace ucxring {
+
+/// The roll calls in which the ranks of a group meet, and the first step of each.
+constexpr std::string_view kShmRollCall = "shm";
+constexpr std::string_view kShmFirstStep = "card";
+constexpr std::string_view kUcxRollCall = "ucx";
+constexpr std::string_view kUcxFirstStep = "rank";
 
 /// What each rank says in each step, under keys of its own. A store that holds keys of earlier groups may be
 /// used again: each rank counts its roll calls, and equal counts meet.
@@ -22,9 +29,12 @@ class RollCall {
 
   /// Says `value` in `step`.
   void say(std::string_view step, const Store::Bytes& value);
-  /// What `peer` says in `step`. Throws `Error` (timeout) that names all ranks that have not come to it. A
-  /// caller checks what one rank says before it waits for the next: of two groups that disagree about their
-  /// size, the larger one would else wait for a rank that never comes.
+  /// Says in `step` that this rank takes no part: whoever hears it gets `why` as an error.
+  void refuse(std::string_view step, const Status& why);
+  /// What `peer` says in `step`. Throws `Error` (timeout) that names all ranks that have not come to it, or
+  /// (mismatch) why the peer refuses to take part. A caller checks what one rank says before it waits for the
+  /// next: of two groups that disagree about their size, the larger one would else wait for a rank that never
+  /// comes.
   [[nodiscard]] Store::Bytes hear(std::string_view step, Rank peer);
   /// Time left.
   [[nodiscard]] std::chrono::milliseconds left() const { return deadline_.left(timeout_); }

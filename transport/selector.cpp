@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
+#include <set>
 
 #include "transport/base/log.hpp"
 #include "transport/mixed/mixed.hpp"
+#include "transport/same_settings.hpp"
 #include "transport/shm/shm.hpp"
 #include "transport/ucx/ucx.hpp"
 
@@ -24,8 +27,16 @@ bool nobody_shares(const std::vector<int>& hosts) {
          *std::max_element(hosts.begin(), hosts.end()) == static_cast<int>(hosts.size()) - 1;
 }
 
+/// Whether this process hears `line` for the first time: each of its groups finds the same.
+bool is_news(const std::string& line) {
+  static std::mutex mutex;
+  static std::set<std::string> known;
+  const std::lock_guard lock(mutex);
+  return known.insert(line).second;
+}
+
 void explain(const shm::Joined& joined) {
-  if (joined.reason.empty()) return;
+  if (joined.reason.empty() || !is_news(joined.reason)) return;
   if (joined.avoidable) {
     log::warning("UCX instead of shared memory to some ranks: {}", joined.reason);
   } else {
@@ -38,6 +49,7 @@ void explain(const shm::Joined& joined) {
 std::unique_ptr<Transport> connect(const std::shared_ptr<Store>& store, Rank rank, int world_size,
                                    milliseconds timeout, const Config& config,
                                    const std::string& master_host) {
+  require_same_settings(*store, rank, world_size, timeout, config);
   const auto over_ucx = [&] {
     return ucx::create(ucx::process_context(config, master_host), store, rank, world_size, timeout);
   };

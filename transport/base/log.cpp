@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <memory>
+#include <mutex>
 
 #include "transport/base/error.hpp"
 
@@ -62,10 +63,17 @@ spdlog::logger& announcer() {
 
 }  // namespace
 
-void configure(std::string_view level, int rank, int world_size) {
+std::shared_ptr<const void> configure(std::string_view level, int rank, int world_size) {
+  static std::mutex mutex;
+  static std::weak_ptr<const void> named;
+  const std::lock_guard lock(mutex);
   logger().set_level(to_spdlog(level_named(level)));
+  if (!named.expired()) return nullptr;
+  const auto naming = std::make_shared<int>(rank);
+  named = naming;
   logger().set_pattern(fmt::format("[ucxring rank {}/{}] %l: %v", rank, world_size));
   announcer().set_pattern(fmt::format("[ucxring rank {}/{}] %v", rank, world_size));
+  return naming;
 }
 
 bool enabled(Level level) noexcept { return level != Level::off && logger().should_log(to_spdlog(level)); }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,8 +12,10 @@ namespace ucxring::log {
 
 enum class Level { trace, debug, info, warning, error, off };
 
-/// Sets the level by its name in `Config::log_level` and the prefix "[ucxring rank 2/8]". Thread-safe.
-void configure(std::string_view level, int rank, int world_size);
+/// Sets the level by its name in `Config::log_level` and the prefix "[ucxring rank 2/8]". The first caller,
+/// in PyTorch the default group, gives the prefix for as long as it keeps what is returned: the ranks of
+/// subgroups are not those that a user knows his processes by. Thread-safe.
+[[nodiscard]] std::shared_ptr<const void> configure(std::string_view level, int rank, int world_size);
 
 [[nodiscard]] bool enabled(Level level) noexcept;
 

@@ -81,7 +81,8 @@ Descriptor make_memory_file(const char* name) {
   int descriptor = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal);
   if (descriptor < 0 && errno == EINVAL) descriptor = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0) {
-    throw Error(ErrorCode::transport,
+    const bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+    throw Error(scarce ? ErrorCode::transport : ErrorCode::unsupported,
                 fmt::format("no shared memory: memfd_create: {}", std::strerror(errno)));
   }
   return Descriptor(descriptor);
@@ -104,7 +105,9 @@ void allocate_pages(const Descriptor& file, std::size_t offset, std::size_t byte
     } else if (errno != EINTR) {
       const int error = errno;
       free_pages(file, offset, done);
-      refuse(bytes, fmt::format("{}: free some memory, or ask for less", std::strerror(error)));
+      const bool scarce = error == ENOMEM || error == ENOSPC;
+      refuse(bytes,
+             fmt::format("{}{}", std::strerror(error), scarce ? ": free some memory, or ask for less" : ""));
     }
   }
 }

@@ -18,7 +18,8 @@ namespace ucxring::shm {
 /// Size of a huge page in bytes; memory aligned to it can be mapped with fewer, larger entries.
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-/// An empty file. `name` shows in /proc/PID/maps. Throws `Error` (transport).
+/// An empty file. `name` shows in /proc/PID/maps. Throws `Error`: transport where descriptors
+/// or memory are scarce, unsupported where the system refuses such files.
 [[nodiscard]] Descriptor make_memory_file(const char* name);
 
 /// Largest file that this process may make, in bytes (RLIMIT_FSIZE).

@@ -47,7 +47,7 @@ class Meeting {
  public:
   Meeting(Store& store, Rank rank, int world_size, std::chrono::milliseconds timeout, const Region* outbox,
           const Here& here, const Config& config)
-      : roll_call_(store, "shm", rank, world_size, timeout),
+      : roll_call_(store, kShmRollCall, rank, world_size, timeout),
         rank_(rank),
         world_size_(world_size),
         outbox_(outbox),
@@ -68,9 +68,9 @@ class Meeting {
     own_.cpus = own_cpu_share();
     own_.why_closed = why_not;
     if (outbox_ != nullptr && why_not.empty()) open_door();
-    roll_call_.say("card", encode(own_));
+    roll_call_.say(kShmFirstStep, encode(own_));
     for (int peer = 0; peer < world_size_; ++peer) {
-      cards_.push_back(decode_card(roll_call_.hear("card", Rank(peer))));
+      cards_.push_back(decode_card(roll_call_.hear(kShmFirstStep, Rank(peer))));
       check(cards_.back(), Rank(peer));
     }
   }

@@ -76,13 +76,13 @@ Pool* Pool::make_or_explain() {
     return new Pool(most_room());
   } catch (const Error& error) {
     log::info("no registered memory: {}", error.what());
-    return new Pool(std::string(error.status().message()));
+    return new Pool(error.status());
   }
 }
 
 std::byte* Pool::allocate(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  if (memory_.data() == nullptr) throw Error(ErrorCode::transport, why_empty_);
+  why_empty_.throw_if_error();
   const std::size_t alignment = bytes >= kHugePage ? kHugePage : page_bytes();
   const std::size_t whole = round_up(std::max<std::size_t>(bytes, 1), page_bytes());
   const auto offset = whole < bytes ? std::nullopt : free_.take(whole, alignment);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "transport/base/descriptor.hpp"
+#include "transport/base/error.hpp"
 #include "transport/shm/free_list.hpp"
 #include "transport/shm/memory_file.hpp"
 
@@ -60,7 +61,7 @@ class Pool {
   [[nodiscard]] std::size_t used() const;
 
  private:
-  explicit Pool(std::string why_empty) : free_(0), why_empty_(std::move(why_empty)) {}
+  explicit Pool(Status why_empty) : free_(0), why_empty_(std::move(why_empty)) {}
   static Pool& make_for_process() noexcept;
   static Pool* make_or_explain();
 
@@ -72,7 +73,7 @@ class Pool {
   mutable std::mutex mutex_;
   FreeList free_;
   std::map<std::size_t, std::size_t> allocated_;  // offset → bytes
-  std::string why_empty_;
+  Status why_empty_;
 };
 
 }  // namespace ucxring::shm

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <thread>
 
+#include "transport/ucx/advice.hpp"
+
 namespace ucxring::ucx {
 namespace {
 
@@ -32,6 +34,8 @@ Descriptor make_epoll() {
 UcxContext::UcxContext(const Config& config, const std::string& master_host, const IsSet& is_set)
     : context_(make_ucp_context(config, master_host, is_set)),
       protocol_(choose_protocol(config)),
+      choice_(describe_choice(config, master_host, is_set)),
+      port_range_(describe_port_range(config, is_set)),
       events_(make_epoll()) {}
 
 UcxContext::~UcxContext() {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "transport/base/deadline.hpp"
@@ -42,6 +43,10 @@ class UcxContext final : public Context {
 
   [[nodiscard]] ucp_context_h handle() const noexcept { return context_.get(); }
   [[nodiscard]] const Protocol& protocol() const noexcept { return protocol_; }
+  /// As of `describe_choice`.
+  [[nodiscard]] const std::string& choice() const noexcept { return choice_; }
+  /// The setting that bounds the ports, with its value; empty when none does.
+  [[nodiscard]] const std::string& port_range() const noexcept { return port_range_; }
 
   /// Polls `group` from now on. May be called while another thread drives the context.
   void add(std::shared_ptr<Polled> group);
@@ -61,6 +66,8 @@ class UcxContext final : public Context {
 
   UcpContext context_;
   Protocol protocol_;
+  std::string choice_;
+  std::string port_range_;
   Descriptor events_;
   std::vector<Entry> groups_;
   std::size_t retired_ = 0;  // of them

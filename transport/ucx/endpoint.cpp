@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "transport/ucx/advice.hpp"
 #include "transport/ucx/status.hpp"
 
 namespace ucxring::ucx {
@@ -76,13 +77,24 @@ Status UcxEndpoint::connect() {
   ucp_ep_h endpoint = nullptr;
   const ucs_status_t status = ucp_ep_create(group_.worker, &params, &endpoint);
   if (status != UCS_OK) {
-    failure_ = translate(status, fmt::format("connecting to {}", group_.describe(peer_)), peer_.value);
+    failure_ = explain_connect(status);
     state_ = State::lost;
     return failure_;
   }
   handle_ = UcpEndpoint(endpoint);
   state_ = State::connected;
   return outbox_.send_control(*this, ControlKind::hello, {});
+}
+
+Status UcxEndpoint::explain_connect(ucs_status_t status) const {
+  const Status plain =
+      translate(status, fmt::format("connecting to {}", group_.describe(peer_)), peer_.value);
+  if (status != UCS_ERR_UNREACHABLE) return plain;
+  return Status(plain.code(),
+                fmt::format("{}: nothing that this rank may use leads there. It has {}; UCX offers {} here. "
+                            "Both ranks need a transport in common, and a network interface for it",
+                            plain.message(), group_.choice, available_transports()),
+                peer_.value);
 }
 
 void UcxEndpoint::on_goodbye() {

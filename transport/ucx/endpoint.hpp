@@ -42,6 +42,7 @@ class UcxEndpoint final : public Endpoint {
   }
   /// What a UCX failure in dealing with this peer means.
   [[nodiscard]] Status explain(ucs_status_t status) const;
+  [[nodiscard]] Status explain_connect(ucs_status_t status) const;
 
  private:
   enum class State : std::uint8_t { fresh, connected, left, lost };

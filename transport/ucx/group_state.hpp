@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct GroupState {
   Status aborted;  ///< why, once the group is aborted
   bool activity = false;
   std::chrono::steady_clock::time_point last_warning{};
+  std::string choice;  ///< of transports and devices, for messages
 
   [[nodiscard]] Route route_to(Rank peer) const noexcept {
     return {secret, static_cast<std::uint32_t>(rank.value), static_cast<std::uint32_t>(peer.value)};

@@ -76,16 +76,17 @@ Member decode_member(std::span<const std::byte> bytes) {
 
 Group join(Store& store, Rank rank, int world_size, std::chrono::milliseconds timeout,
            std::span<const std::byte> address) {
-  RollCall roll_call(store, "ucx", rank, world_size, timeout);
+  RollCall roll_call(store, kUcxRollCall, rank, world_size, timeout);
   if (rank == Rank(0)) {
     const Token secret = random_token();
     roll_call.say("secret", {secret.begin(), secret.end()});
   }
   // Members before the secret: so every rank names exactly those that are missing, also when rank 0 is.
-  roll_call.say("rank", encode_member({rank, world_size, describe_here(), {address.begin(), address.end()}}));
+  roll_call.say(kUcxFirstStep,
+                encode_member({rank, world_size, describe_here(), {address.begin(), address.end()}}));
   Group group;
   for (int peer = 0; peer < world_size; ++peer) {
-    group.members.push_back(decode_member(roll_call.hear("rank", Rank(peer))));
+    group.members.push_back(decode_member(roll_call.hear(kUcxFirstStep, Rank(peer))));
     check_member(group.members.back(), Rank(peer), rank, world_size);
   }
   group.secret = secret_of(roll_call.hear("secret", Rank(0)));

@@ -18,10 +18,11 @@ constexpr auto kCancelLimit = 100ms;
 
 }  // namespace
 
-Membership::Membership(UcpWorker worker, const Protocol& protocol, Rank rank, Group group)
+Membership::Membership(UcpWorker worker, const Protocol& protocol, Rank rank, Group group, std::string choice)
     : worker_(std::move(worker)),
       event_fd_(event_fd_of(worker_.get())),
-      group_{worker_.get(), protocol, rank, group.secret, std::move(group.members), {}, {}, false, {}},
+      group_{worker_.get(),    protocol, rank, group.secret, std::move(group.members), {}, {}, false, {},
+             std::move(choice)},
       outbox_(group_),
       inbox_(group_),
       self_(group_, inbox_) {

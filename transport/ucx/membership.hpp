@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "transport/transport.hpp"
@@ -19,8 +20,8 @@ namespace ucxring::ucx {
 /// yet connected or not awake; then the context closes it.
 class Membership final : public Polled {
  public:
-  /// `worker` is the one whose address `group` holds for `rank`.
-  Membership(UcpWorker worker, const Protocol& protocol, Rank rank, Group group);
+  /// `worker` is the one whose address `group` holds for `rank`; `choice` as of `describe_choice`.
+  Membership(UcpWorker worker, const Protocol& protocol, Rank rank, Group group, std::string choice);
 
   [[nodiscard]] const GroupState& state() const noexcept { return group_; }
   [[nodiscard]] int world_size() const noexcept { return static_cast<int>(group_.members.size()); }

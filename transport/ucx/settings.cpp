@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "transport/base/log.hpp"
+#include "transport/ucx/advice.hpp"
 #include "transport/ucx/devices.hpp"
 #include "transport/ucx/signals.hpp"
 #include "transport/ucx/status.hpp"
@@ -106,9 +107,11 @@ UcpContext make_ucp_context(const Config& config, const std::string& master_host
   params.mt_workers_shared = 1;
   params.name = "ucxring";
   ucp_context_h context = nullptr;
-  check(ucp_init(&params, settings.get(), &context),
-        fmt::format("starting UCX with transports \"{}\" and devices \"{}\"", config.ucx_tls,
-                    config.net_devices));
+  const ucs_status_t status = ucp_init(&params, settings.get(), &context);
+  if (status != UCS_OK) {
+    check(status, fmt::format("starting UCX with {} (it offers {} here)",
+                              describe_choice(config, master_host, is_set), available_transports()));
+  }
   return UcpContext(context);
 }
 

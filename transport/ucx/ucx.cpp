@@ -34,9 +34,10 @@ std::unique_ptr<Transport> create(std::shared_ptr<Context> context, const std::s
   if (world_size < 1 || rank.value < 0 || rank.value >= world_size) {
     throw Error(ErrorCode::invalid_argument, fmt::format("rank {} of {} ranks", rank.value, world_size));
   }
-  UcpWorker worker = make_worker(own->handle());
+  UcpWorker worker = make_worker(own->handle(), own->port_range());
   Group group = join(*store, rank, world_size, timeout, address_of(worker.get()));
-  auto membership = std::make_shared<Membership>(std::move(worker), own->protocol(), rank, std::move(group));
+  auto membership =
+      std::make_shared<Membership>(std::move(worker), own->protocol(), rank, std::move(group), own->choice());
   return std::make_unique<UcxTransport>(std::move(own), std::move(membership));
 }
 

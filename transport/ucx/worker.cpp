@@ -1,15 +1,26 @@
 #include "transport/ucx/worker.hpp"
 
+#include <fmt/format.h>
+
 #include "transport/ucx/status.hpp"
 
 namespace ucxring::ucx {
 
-UcpWorker make_worker(ucp_context_h context) {
+UcpWorker make_worker(ucp_context_h context, std::string_view port_range) {
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   ucp_worker_h worker = nullptr;
-  check(ucp_worker_create(context, &params, &worker), "making a UCX worker");
+  const ucs_status_t status = ucp_worker_create(context, &params, &worker);
+  if (status == UCS_ERR_BUSY && !port_range.empty()) {
+    throw Error(
+        ErrorCode::transport,
+        fmt::format("all ports of {} are in use on this host: each group takes one for each of its "
+                    "ranks here and each network interface. Widen the range; where a program has just "
+                    "ended, its ports are free again after a minute",
+                    port_range));
+  }
+  check(status, "making a UCX worker");
   return UcpWorker(worker);
 }
 

@@ -2,14 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 #include "transport/ucx/handles.hpp"
 
 namespace ucxring::ucx {
 
-/// A worker that one thread at a time drives. Throws `Error`.
-[[nodiscard]] UcpWorker make_worker(ucp_context_h context);
+/// A worker that one thread at a time drives. Throws `Error`. `port_range` is the setting that bounds the
+/// ports of listening sockets, with its value, for the message when all of them are in use; empty: none does.
+[[nodiscard]] UcpWorker make_worker(ucp_context_h context, std::string_view port_range);
 
 /// The address by which other processes reach `worker`.
 [[nodiscard]] std::vector<std::byte> address_of(ucp_worker_h worker);

@@ -15,6 +15,7 @@ def empty(*size: int | Sequence[int], dtype: torch.dtype | None = None) -> torch
     Collectives between processes of one machine use such tensors without a copy of their own; everywhere else they
     are ordinary tensors. `size` is integers or one sequence of them, `dtype` torch's default type when not given. The
     memory goes back with the tensor's storage. A forked child shares it with its parent: it is not copied on write.
+    Where the system refuses memory files, all of them are ordinary tensors, and the first one comes with a warning.
 
     Raises:
         torch.OutOfMemoryError: says how much is missing, what limits it and what to do.

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ucxring import _build_info
 from ucxring.arguments import at_least
 from ucxring.bench import command as bench_command
 from ucxring.launch import RankFailedError
@@ -18,6 +19,7 @@ _OPTIONAL = ("matplotlib", "rich", "sklearn")
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
     parser = argparse.ArgumentParser(prog="ucxring", description="Collective communication for PyTorch over UCX.")
+    parser.add_argument("--version", action="version", version=f"ucxring {_build_info.VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     _add_demo(commands.add_parser("demo", help="train a small network on several ranks and compare with Gloo"))
     bench_command.add(commands.add_parser("bench", help="measure a collective of several systems side by side"))

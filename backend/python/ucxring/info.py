@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import socket
+import sys
 
 from rich.table import Table
 
@@ -39,8 +40,8 @@ def _variables() -> list[str]:
 
 
 def show_settings() -> int:
-    """Prints the table of all settings."""
-    from ucxring import settings
+    """Prints the table of all settings and what is wrong with them; 1 when something is."""
+    from ucxring import Options, settings
 
     table = Table(title="settings of ucxring")
     for heading in ("variable", "value", "default", "allowed", "meaning"):
@@ -49,4 +50,9 @@ def show_settings() -> int:
         value = os.environ.get(setting.variable, setting.default)
         table.add_row(setting.variable, value, setting.default, setting.allowed, setting.help)
     console_output.make().print(table)
+    try:
+        Options()
+    except ValueError as error:
+        print(f"ucxring settings: {error}", file=sys.stderr)
+        return 1
     return 0
