@@ -163,7 +163,8 @@ bool Execution::release_operands(const Lane& lane, const Move& move) {
   for (const FoldOperand& operand : plan_->moves.operands_of(move)) {
     if (operand.peer < 0 || shared_->release(Rank(operand.peer), tag(lane, operand.ordinal))) continue;
     trusted = false;
-    note(operand.peer, {}, {ErrorCode::peer_lost, "it gave up while its memory was read", operand.peer});
+    note(operand.peer, SharedMemory::Message{}, 0,
+         {ErrorCode::peer_lost, "it gave up while its memory was read", operand.peer});
   }
   return trusted;
 }
