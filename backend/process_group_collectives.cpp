@@ -11,15 +11,15 @@ namespace ucxring {
 namespace {
 
 /// Checks the tensors of an all_gather into a list.
-void check_gathering(const std::vector<at::Tensor>& parts, const at::Tensor& input, int rank) {
-  check_input(input, "all_gather");
-  check_outputs("all_gather", parts, input);
+void check_gathering(const char* operation, const std::vector<at::Tensor>& parts, const at::Tensor& input,
+                     int rank) {
+  check_input(input, operation);
+  check_outputs(operation, parts, input);
   const at::Tensor& own = parts[static_cast<std::size_t>(rank)];
   if (own.numel() == input.numel()) return;
-  throw_invalid_argument(
-      fmt::format("all_gather: the output tensor for this rank, {}, has {} elements, the input {}; they must "
-                  "have as many",
-                  rank, own.numel(), input.numel()));
+  throw_invalid_argument(fmt::format(
+      "{}: the output tensor for this rank, {}, has {} elements, the input {}; they must have as many",
+      operation, rank, own.numel(), input.numel()));
 }
 
 /// Adds them to `request`: the packed input, and memory for all ranks' parts. Returns how much each rank
@@ -124,7 +124,7 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::allgather(TensorLists& outputs
   check_equal_lengths("all_gather", outputs.size(), inputs.size());
   const Tensors& parts = outputs.front();
   check_list("all_gather", "output", parts.size(), getSize());
-  check_gathering(parts, input, getRank());
+  check_gathering("all_gather", parts, input, getRank());
   const auto whole = writable_joined_bytes(parts, input);
   const auto start = [&](const CallOptions& call) {
     return communicator_->all_gather(bytes_of(input), *whole, moving_type(input.scalar_type()),
@@ -151,7 +151,7 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::allgather_coalesced(TensorList
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Tensors parts;
     for (const Tensors& of_rank : outputs) parts.push_back(of_rank[i]);
-    check_gathering(parts, inputs[i], getRank());
+    check_gathering("all_gather_coalesced", parts, inputs[i], getRank());
     counts.push_back(stage_gathering(request, parts, inputs[i]));
   }
   request.inputs = inputs;

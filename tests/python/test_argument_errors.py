@@ -57,6 +57,9 @@ def lists(rank: int, world_size: int) -> None:
             "gather: only the root takes an output list, but this rank gives one of 2 tensors": lambda: group.gather(
                 [parts], [tensor], elsewhere
             ),
+            "all_gather_coalesced: the output tensor for this rank": lambda: dist.all_gather_coalesced(
+                [[each] for each in longer], [tensor]
+            ),
             "all_gather_into_tensor: the output tensor has 7 elements; it must have 8": lambda: (
                 dist.all_gather_into_tensor(torch.empty(7), tensor)
             ),
