@@ -178,7 +178,7 @@ void ProcessGroupUcxring::abort() {
 
 void ProcessGroupUcxring::shutdown() {
   communicator_->shutdown();  // from here on every operation has ended
-  context_->pending.finish_done();
+  context_->pending.finish_all_done();
   context_->futures.stop();
 }
 

@@ -344,3 +344,33 @@ def coalescing_around_abort(rank: int, world_size: int) -> None:
 
 def test_coalescing_around_abort() -> None:
     run(coalescing_around_abort, 2)
+
+
+def sends_beside_waiting_receives(rank: int, world_size: int) -> float:
+    """How many times longer a send takes beside thousands of receives in flight. At best of several trials."""
+    peer = 1 - rank
+
+    def send_seconds() -> float:
+        best = float("inf")
+        for _ in range(10):
+            began = time.monotonic()
+            works = [dist.isend(torch.ones(4), peer, tag=-1) for _ in range(30)]
+            best = min(best, time.monotonic() - began)
+            for _ in range(30):
+                dist.recv(torch.empty(4), peer, tag=-1)
+            for work in works:
+                work.wait()
+        return best
+
+    alone = send_seconds()
+    works = [dist.irecv(torch.empty(4), peer, tag=tag) for tag in range(20_000)]
+    beside = send_seconds()
+    for tag in reversed(range(20_000)):
+        dist.isend(torch.full((4,), float(tag)), peer, tag=tag)
+    for work in works:
+        work.wait()
+    return beside / alone
+
+
+def test_sends_beside_waiting_receives() -> None:
+    assert max(run(sends_beside_waiting_receives, 2)) < 10
