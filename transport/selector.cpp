@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "transport/base/log.hpp"
+#include "transport/mixed/context.hpp"
 #include "transport/mixed/mixed.hpp"
 #include "transport/shm/shm.hpp"
 #include "transport/ucx/ucx.hpp"
@@ -41,6 +42,11 @@ std::unique_ptr<Transport> connect(const std::shared_ptr<Store>& store, Rank ran
   const auto over_ucx = [&] {
     return ucx::create(ucx::process_context(config, master_host), store, rank, world_size, timeout);
   };
+  const auto over_both = [&](std::unique_ptr<Transport> near) {
+    // Before a membership over UCX is there, which only the driver of its context could end again.
+    const auto context = mixed::context_over(near->context(), ucx::process_context(config, master_host));
+    return mixed::create(std::move(near), over_ucx());
+  };
   if (config.transport == "ucx") return over_ucx();
   shm::Joined joined = shm::join(shm::process_context(), store, rank, world_size, timeout, config);
   const std::vector<int> hosts = joined.transport->hosts();
@@ -53,7 +59,7 @@ std::unique_ptr<Transport> connect(const std::shared_ptr<Store>& store, Rank ran
                     joined.reason));
   }
   explain(joined);
-  if (!nobody_shares(hosts)) return mixed::create(std::move(joined.transport), over_ucx());
+  if (!nobody_shares(hosts)) return over_both(std::move(joined.transport));
   joined.transport.reset();
   return over_ucx();
 }
