@@ -32,7 +32,10 @@ void ProcessGroupUcxring::registerOnCompletionHook(
   context_->observed.store(true);
 }
 
-void ProcessGroupUcxring::waitForPendingWorks() { context_->futures.drain(); }
+void ProcessGroupUcxring::waitForPendingWorks() {
+  context_->require_here();
+  context_->futures.drain();
+}
 
 void ProcessGroupUcxring::enableCollectivesTiming() { context_->observed.store(true); }
 

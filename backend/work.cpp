@@ -110,6 +110,7 @@ void WorkUcxring::tell_hook() {
 
 bool WorkUcxring::isCompleted() {
   if (settled_.load(std::memory_order_acquire)) return true;
+  if (!group_->owner.is_here()) return false;
   if (!ready() || settling_.load()) return false;
   settle();
   return true;
@@ -132,6 +133,7 @@ std::vector<at::Tensor> WorkUcxring::result() {
 void WorkUcxring::synchronize() { wait(kNoTimeout); }
 
 bool WorkUcxring::wait(std::chrono::milliseconds timeout) {
+  if (!settled_.load(std::memory_order_acquire)) group_->require_here();
   if (!drive(timeout)) {
     throw_backend_error(
         fmt::format("ucxring: wait() of {} ms is over; operation {} ({}) is still in flight ({})",
@@ -150,6 +152,7 @@ void WorkUcxring::abort() {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> WorkUcxring::getFuture() {
+  group_->require_here();
   {
     const std::lock_guard lock(future_mutex_);
     if (future_ != nullptr) return future_;
