@@ -123,7 +123,6 @@ def test_a_child_leaves_its_parents_group_alone(tmp_path: Path, ending: str, way
     start(body, way, exit_code, tmp_path, transport)
 
 
-@pytest.mark.parametrize("transport", ["shm", "ucx"])
 @pytest.mark.parametrize("end", ["", "dist.destroy_process_group()"])
-def test_children_make_a_group_of_their_own(tmp_path: Path, end: str, transport: str) -> None:
-    start(OWN_GROUP.format(end=end), "fork", 0, tmp_path, transport)
+def test_children_make_a_group_of_their_own(tmp_path: Path, end: str) -> None:
+    start(OWN_GROUP.format(end=end), "fork", 0, tmp_path, "shm")

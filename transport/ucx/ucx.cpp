@@ -24,9 +24,16 @@ std::shared_ptr<Context> process_context(const Config& config, const std::string
   Shared& shared = of_process.get();
   const std::lock_guard lock(shared.mutex);
   std::shared_ptr<Context> context = shared.context.lock();
+  static std::weak_ptr<Context> newest;  // also across forks
   if (!context) {
+    if (!newest.expired()) {
+      // The thread that answers connections is not in a child, and UCX starts no other one.
+      throw Error(ErrorCode::unsupported,
+                  "UCX cannot be used in a forked child of a process that uses it: start the child with "
+                  "\"spawn\" or \"forkserver\", or before the first group is made");
+    }
     context = make_context(config, master_host);
-    shared.context = context;
+    shared.context = newest = context;
   }
   return context;
 }
