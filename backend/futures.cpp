@@ -103,7 +103,10 @@ struct FutureThread::State {
 };
 
 FutureThread::FutureThread() : state_(std::make_shared<State>()) {}
-FutureThread::~FutureThread() { stop(); }
+FutureThread::~FutureThread() {
+  stop();
+  if (!owner_.is_here()) leak(state_);  // threads that are not here, and what they wait on
+}
 
 void FutureThread::ensure_level(std::size_t level) {
   if (state_->levels.size() > level) return;
@@ -151,6 +154,7 @@ void FutureThread::drain(void (*check)()) const {
 bool FutureThread::is_here() noexcept { return runs_callbacks; }
 
 void FutureThread::stop() {
+  if (!owner_.is_here()) return;
   std::unique_lock lock(state_->mutex);
   state_->stopping = true;
   state_->changed.notify_all();

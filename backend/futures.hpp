@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <memory>
 
+#include "transport/base/process.hpp"
+
 namespace ucxring {
 
 class WorkUcxring;
@@ -14,7 +16,8 @@ class WorkUcxring;
 /// receives when they are done. The thread starts with the first work.
 /// Callbacks of the futures run on it with no lock held, one after the other, so they may call collectives
 /// and wait for them, for their futures, too: while a callback waits for a future that it asked for itself, a
-/// second thread completes that one. Thread-safe.
+/// second thread completes that one. Thread-safe. In a forked child of the process that made it there are no
+/// such threads: `stop` and the destructor do nothing, the rest must not be called.
 class FutureThread {
  public:
   FutureThread();
@@ -45,6 +48,7 @@ class FutureThread {
   static void stand_by(const std::shared_ptr<State>& state, std::size_t level);
   void ensure_level(std::size_t level);
 
+  const ProcessMark owner_;
   std::shared_ptr<State> state_;
 };
 

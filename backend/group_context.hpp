@@ -8,15 +8,30 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include "backend/errors.hpp"
 #include "backend/futures.hpp"
 #include "backend/pending.hpp"
 #include "collectives/communicator.hpp"
+#include "transport/base/process.hpp"
 
 namespace ucxring {
 
 using CompletionHook = std::function<void(std::shared_ptr<c10d::WorkInfo>)>;
 
 struct GroupContext {
+  /// Throws in a forked child of the process that made the group: its locks may be held for ever there.
+  void require_here() const {
+    if (!owner.is_here()) throw_elsewhere();
+  }
+  [[noreturn]] void throw_elsewhere() const {
+    const Status why(
+        ErrorCode::invalid_argument,
+        "group '" + name + "' belongs to the process that made it; a forked child must make its own");
+    std::rethrow_exception(to_torch_exception(why, description));
+  }
+
+  ProcessMark owner;
+  std::string name;  ///< "world"
   int rank = 0;
   std::string description;              ///< "group world, rank 1 of 4", for messages
   std::atomic<std::uint64_t> works{0};  ///< made so far

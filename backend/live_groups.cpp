@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/ending.hpp"
+#include "transport/base/process.hpp"
 
 namespace ucxring {
 namespace {
@@ -16,10 +17,10 @@ struct Registry {
   std::vector<WeakGroup> groups;
 };
 
-/// Never destroyed: groups may outlive static destruction.
+/// A forked child knows none of its parent's groups.
 Registry& registry() {
-  static auto* const instance = new Registry;
-  return *instance;
+  static PerProcess<Registry> of_process;
+  return of_process.get();
 }
 
 }  // namespace

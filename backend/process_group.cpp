@@ -43,6 +43,7 @@ ProcessGroupUcxring::ProcessGroupUcxring(const c10::intrusive_ptr<c10d::Store>& 
       context_(std::make_shared<GroupContext>()) {
   init();
   context_->rank = rank;
+  context_->name = options_->group_name;
   context_->description = describe_ranks(options_->global_ranks_in_group);
   Communicator::Options joined;
   joined.config = options_->config;
@@ -77,6 +78,7 @@ std::shared_ptr<c10::Allocator> ProcessGroupUcxring::getMemAllocator() {
 /// Runs `start`; waits in the caller's thread unless `async_op`.
 ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::launch(Request request, bool async_op, Start start) {
   const EndingGuard guard;
+  context_->require_here();
   context_->pending.finish_done();
   CallOptions call;
   call.timeout = request.timeout;
@@ -106,6 +108,7 @@ bool ProcessGroupUcxring::run_bare(bool async_op, TensorRefs tensors, std::chron
   const bool packed =
       std::all_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) { return is_packed(tensor); });
   const bool bare = !async_op && !at::hasCallbacks() && packed && !context_->observed.load();
+  context_->require_here();
   if (!bare) return false;
   context_->pending.finish_done();
   CallOptions call;
@@ -145,6 +148,7 @@ ProcessGroupUcxring::WorkPtr ProcessGroupUcxring::barrier(const c10d::BarrierOpt
   request.type = c10d::OpType::BARRIER;
   request.timeout = opts.timeout;
   request.after_earlier = true;
+  context_->require_here();
   const auto earlier = context_->pending.operations();
   return launch(std::move(request), opts.asyncOp, [&](WorkUcxring& work, const Request&, CallOptions call) {
     Operation barrier = communicator_->barrier(call);
@@ -177,7 +181,8 @@ void ProcessGroupUcxring::abort() {
 }
 
 void ProcessGroupUcxring::shutdown() {
-  communicator_->shutdown();  // from here on every operation has ended
+  if (!context_->owner.is_here()) return;  // the parent's
+  communicator_->shutdown();               // from here on every operation has ended
   context_->pending.finish_all_done();
   context_->futures.stop();
 }

@@ -39,6 +39,7 @@ void ProcessGroupUcxring::registerOnCompletionHook(
 /// Whoever has interrupted this once does not want to wait: the next call, which usually comes from a
 /// destroy_process_group() that cleans up, returns at once.
 void ProcessGroupUcxring::waitForPendingWorks() {
+  context_->require_here();
   if (interrupted_.load()) return;
   try {
     context_->futures.drain(check_);

@@ -111,6 +111,7 @@ void WorkUcxring::tell_hook() {
 
 bool WorkUcxring::isCompleted() {
   if (settled_.load(std::memory_order_acquire)) return true;
+  if (!group_->owner.is_here()) return false;
   if (!ready() || settling_.load()) return false;
   settle();
   return true;
@@ -134,6 +135,7 @@ void WorkUcxring::synchronize() { wait(kNoTimeout); }
 
 bool WorkUcxring::wait(std::chrono::milliseconds timeout) {
   const EndingGuard guard;
+  if (!settled_.load(std::memory_order_acquire)) group_->require_here();
   if (!drive(timeout)) {
     throw_backend_error(fmt::format(
         "ucxring [timeout] wait() of {} ms is over; operation {} ({}) of rank {} is still in flight",
@@ -152,6 +154,7 @@ void WorkUcxring::abort() {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> WorkUcxring::getFuture() {
+  group_->require_here();
   {
     const std::lock_guard lock(future_mutex_);
     if (future_ != nullptr) return future_;

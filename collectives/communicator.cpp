@@ -59,7 +59,14 @@ std::unique_ptr<Communicator> Communicator::create(const std::shared_ptr<Store>&
   };
   probe = std::make_shared<Probe>(*transport, with_baton, ProbeCache::process());
   Options agreed = options;
-  agreed.parameters = probe->agree(*store, options.parameters, options.config.probe, options.timeout);
+  try {
+    agreed.parameters = probe->agree(*store, options.parameters, options.config.probe, options.timeout);
+  } catch (...) {
+    const auto context = transport->context();  // ends after the baton, and after the messages on it
+    const auto baton = engine.take_baton();     // other groups may have the same context polled
+    transport.reset();
+    throw;
+  }
   auto communicator = std::make_unique<Communicator>(std::move(transport), engine, agreed);
   communicator->kept_ = std::move(probe);
   communicator->named_ = std::move(named);
@@ -71,7 +78,12 @@ Communicator::Communicator(std::unique_ptr<Transport> transport, Engine& engine,
   group_ = std::make_shared<Group>(std::move(transport), engine, options);
 }
 
-Communicator::~Communicator() { group_->shutdown(); }
+Communicator::~Communicator() {
+  group_->shutdown();
+  if (group_->is_here()) return;
+  leak(group_);  // the parent's, with all connections that it holds
+  leak(kept_);
+}
 
 Rank Communicator::rank() const noexcept { return group_->rank(); }
 int Communicator::world_size() const noexcept { return group_->world_size(); }

@@ -70,8 +70,9 @@ struct CallOptions {
 /// need to stay valid during the call only. All ranks call the uneven form, or none.
 ///
 /// After a failure (timeout, peer_lost, mismatch) the group is dead: all later calls fail with the same
-/// error. Thread-safe, though calls from several threads to one group need an order that is the same on all
-/// ranks.
+/// error. A forked child of the process that made it cannot use it: calls throw `invalid_argument`, `abort`,
+/// `shutdown` and the destructor do nothing. Thread-safe, though calls from several threads to one group need
+/// an order that is the same on all ranks.
 class Communicator {
  public:
   struct Options {

@@ -74,14 +74,13 @@ Engine::Engine(Options options)
 Engine::~Engine() { stop_background(); }
 
 Engine& Engine::process(Options options) {
-  // Never destroyed: groups may outlive static destruction. Its thread ends before libraries are unloaded.
-  static Engine* const engine = [&] {
-    auto* made = new Engine(options);
-    return made;
-  }();
-  static const int registered = std::atexit([] { Engine::process({}).stop_background(); });
+  static PerProcess<Engine> engines;
+  // Its thread ends before libraries are unloaded.
+  static const int registered = std::atexit([] {
+    if (Engine* const engine = engines.find()) engine->stop_background();
+  });
   static_cast<void>(registered);
-  return *engine;
+  return engines.get([&] { return std::make_unique<Engine>(options); });
 }
 
 void Engine::set_interrupt_check(InterruptCheck check) noexcept { interrupt_check.store(check); }

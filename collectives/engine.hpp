@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transport/base/descriptor.hpp"
+#include "transport/base/process.hpp"
 #include "transport/transport.hpp"
 
 namespace ucxring {
@@ -40,9 +41,12 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// The engine that all groups of this process share. Its background thread ends at process exit. The
-  /// options of the first call count.
+  /// The engine that all groups of this process share; a forked child makes its own. Its background thread
+  /// ends at process exit. The options of the first call count.
   [[nodiscard]] static Engine& process(Options options);
+
+  /// False in a forked child of the process that made it: nothing else may be called then.
+  [[nodiscard]] bool is_here() const noexcept { return owner_.is_here(); }
 
   /// The right to drive and to call transports. Release it before anything that may block or run user code.
   class Baton {
@@ -135,6 +139,7 @@ class Engine {
 
   static constexpr int kFewLooks = 1;
 
+  const ProcessMark owner_;
   Options options_;
   int looks_;
   std::atomic<bool> yields_{false};

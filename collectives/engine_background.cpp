@@ -106,6 +106,7 @@ void Engine::run_background() {
 }
 
 void Engine::stop_background() {
+  if (!owner_.is_here()) return leak(background_);  // no thread of this process
   if (!background_.joinable()) return;
   stop_.store(true);
   { const std::lock_guard lock(background_mutex_); }

@@ -22,7 +22,7 @@ class Execution final : public OperationState {
   struct Run {
     std::uint64_t sequence = 0;
     Time now{};
-    Duration timeout{};
+    std::chrono::milliseconds timeout{};
     Progress begun;  ///< of the first lane, by an `ImmediateRun`
   };
 

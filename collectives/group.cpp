@@ -34,6 +34,7 @@ Group::~Group() { shutdown(); }
 
 Operation Group::start(const Fingerprint& fingerprint, const OperationBuffers& buffers,
                        const CallOptions& call, const UnevenCounts& counts) {
+  if (!is_here()) is_elsewhere().throw_if_error();
   bool stirs = false;
   Operation operation = [&] {
     const auto baton = engine_.take_baton();
@@ -70,6 +71,13 @@ Operation Group::start_now(const Fingerprint& fingerprint, const OperationBuffer
   admit();
   advance_operations();
   return Operation(std::move(execution));
+}
+
+/// What a forked child is told.
+Status Group::is_elsewhere() const {
+  return {
+      ErrorCode::invalid_argument,
+      fmt::format("group '{}' belongs to the process that made it; a forked child must make its own", name_)};
 }
 
 bool Group::outlives_report() {
@@ -221,6 +229,7 @@ void Group::announce(const ControlMessage& message) {
 }
 
 void Group::abort(const Status& why) {
+  if (!is_here()) return;
   {
     const auto baton = engine_.take_baton();
     if (closed_) return;
@@ -230,6 +239,7 @@ void Group::abort(const Status& why) {
 }
 
 void Group::shutdown() {
+  if (!is_here()) return;
   drain();
   {
     const auto baton = engine_.take_baton();
@@ -281,6 +291,7 @@ void Group::close() {
 }
 
 Status Group::status() const {
+  if (!is_here()) return is_elsewhere();
   const auto baton = engine_.take_baton();
   return failure_;
 }

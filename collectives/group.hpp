@@ -13,11 +13,13 @@
 #include "collectives/control.hpp"
 #include "collectives/execution.hpp"
 #include "collectives/point_to_point.hpp"
+#include "transport/base/process.hpp"
 
 namespace ucxring {
 
 /// One rank's side of a group. Public functions are thread-safe; `Driven` and `Listener` are called with the
-/// baton.
+/// baton. In a forked child of the process that made it `start` throws, `status` says why, `abort` and
+/// `shutdown` do nothing, and it must not be destroyed.
 class Group final : public Driven, private Listener {
  public:
   Group(std::unique_ptr<Transport> transport, Engine& engine, const Communicator::Options& options);
@@ -33,6 +35,9 @@ class Group final : public Driven, private Listener {
   [[nodiscard]] Operation start(const PeerCall& peer_call, const CallOptions& call);
   void abort(const Status& why);
   void shutdown();
+
+  /// False in such a child.
+  [[nodiscard]] bool is_here() const noexcept { return owner_.is_here(); }
 
   [[nodiscard]] Rank rank() const noexcept { return rank_; }
   [[nodiscard]] int world_size() const noexcept { return world_size_; }
@@ -88,6 +93,7 @@ class Group final : public Driven, private Listener {
   [[nodiscard]] bool alive() { return failure_.ok() && (reported_.ok() || outlives_report()); }
   bool outlives_report();
   [[noreturn]] void refuse(const std::string& call) const;
+  [[nodiscard]] Status is_elsewhere() const;
   void begin(const Plan& plan, std::uint64_t sequence);
   [[nodiscard]] Operation start_now(const Fingerprint& fingerprint, const OperationBuffers& buffers,
                                     const CallOptions& call, const UnevenCounts& counts, bool& stirs);
@@ -122,6 +128,7 @@ class Group final : public Driven, private Listener {
   [[nodiscard]] static Own own(const Plan& plan);
   [[nodiscard]] std::string title(const Execution& execution) const;
 
+  const ProcessMark owner_;
   Engine& engine_;
   std::unique_ptr<Transport> transport_;
   SharedMemory* const shared_;  // of transport_

@@ -8,6 +8,7 @@
 namespace ucxring {
 
 Operation Group::start(const PeerCall& peer_call, const CallOptions& call) {
+  if (!is_here()) is_elsewhere().throw_if_error();
   const auto operation = std::make_shared<PeerOperation>(peer_call);
   {
     const auto baton = engine_.take_baton();

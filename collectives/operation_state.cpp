@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "transport/base/deadline.hpp"
+
 namespace ucxring {
 
 void OperationState::set_waiting(Engine& engine, const Context* virtual_clock) noexcept {
@@ -9,18 +11,24 @@ void OperationState::set_waiting(Engine& engine, const Context* virtual_clock) n
   virtual_clock_ = virtual_clock;
 }
 
-void OperationState::begin(std::uint64_t sequence, Time now, Duration timeout) noexcept {
+void OperationState::begin(std::uint64_t sequence, Time now, std::chrono::milliseconds timeout) noexcept {
   sequence_ = sequence;
   started_ = now;
-  deadline_ = timeout < Time::max() - now ? now + timeout : Time::max();
+  deadline_ = saturating_sum(now, timeout);
   status_ = {};
   done_.store(false, std::memory_order_release);
 }
 
 Status OperationState::wait(std::chrono::milliseconds limit) const {
+  if (!engine_->is_here() && !done_.load()) {
+    return {ErrorCode::invalid_argument,
+            fmt::format("{} belongs to the process that started it; a forked child cannot wait for it",
+                        describe())};
+  }
   auto until = Time::max();
   if (limit.count() > 0) {
-    until = (virtual_clock_ != nullptr ? virtual_clock_->now() : std::chrono::steady_clock::now()) + limit;
+    until = saturating_sum(
+        virtual_clock_ != nullptr ? virtual_clock_->now() : std::chrono::steady_clock::now(), limit);
   }
   if (engine_->wait(done_, until, virtual_clock_)) return status_;
   return {

@@ -40,7 +40,7 @@ class OperationState {
 
  protected:
   /// From here on the operation is in flight, at most for `timeout`.
-  void begin(std::uint64_t sequence, Time now, Duration timeout) noexcept;
+  void begin(std::uint64_t sequence, Time now, std::chrono::milliseconds timeout) noexcept;
   void finish(const Status& status);
 
  private:

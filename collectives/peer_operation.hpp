@@ -56,7 +56,7 @@ class PeerOperation final : public OperationState {
   [[nodiscard]] std::size_t received_bytes() const noexcept override { return received_bytes_; }
   [[nodiscard]] std::string describe() const override { return call_.describe(); }
 
-  void begin_at(std::uint64_t sequence, Time now, Duration timeout) noexcept {
+  void begin_at(std::uint64_t sequence, Time now, std::chrono::milliseconds timeout) noexcept {
     begin(sequence, now, timeout);
   }
   /// Posts a send as message `number` of this pair.

@@ -212,13 +212,13 @@ const std::shared_ptr<const Plan>& PlanCache::look_up(const Fingerprint& fingerp
   if (fingerprint.uneven) return look_up_uneven(fingerprint, counts);
   const Stamp stamp = fingerprint.pack();
   const std::uint64_t mixed = (stamp ^ (stamp >> 29U)) * 0xbf58476d1ce4e5b9U;
-  Entry& entry = entries_[(mixed >> 32U) % kCapacity];
-  if (!entry.plan || entry.stamp != stamp || entry.count != fingerprint.count) {
-    entry = {stamp, fingerprint.count,
-             std::make_shared<const Plan>(make_plan(fingerprint, environment_, choose(fingerprint, counts)))};
+  std::shared_ptr<const Plan>& entry = entries_[(mixed >> 32U) % kCapacity];
+  // Not by the stamp, in which large roots are cut off.
+  if (!entry || entry->fingerprint != fingerprint) {
+    entry = std::make_shared<const Plan>(make_plan(fingerprint, environment_, choose(fingerprint, counts)));
   }
-  newest_ = &entry.plan;
-  return entry.plan;
+  newest_ = &entry;
+  return entry;
 }
 
 const std::shared_ptr<const Plan>& PlanCache::look_up_uneven(const Fingerprint& fingerprint,
@@ -230,10 +230,9 @@ const std::shared_ptr<const Plan>& PlanCache::look_up_uneven(const Fingerprint& 
   const auto same = [](std::span<const std::size_t> one, const std::vector<std::size_t>& other) {
     return std::equal(one.begin(), one.end(), other.begin(), other.end());
   };
-  if (!entry.plan || entry.stamp != stamp || !same(counts.input, entry.input) ||
+  if (!entry.plan || entry.plan->fingerprint != fingerprint || !same(counts.input, entry.input) ||
       !same(counts.output, entry.output)) {
-    entry = {stamp,
-             {counts.input.begin(), counts.input.end()},
+    entry = {{counts.input.begin(), counts.input.end()},
              {counts.output.begin(), counts.output.end()},
              std::make_shared<const Plan>(
                  make_plan(fingerprint, environment_, choose(fingerprint, counts), counts))};

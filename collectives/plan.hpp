@@ -90,13 +90,7 @@ class PlanCache {
   }
 
  private:
-  struct Entry {
-    Stamp stamp;
-    std::uint64_t count;
-    std::shared_ptr<const Plan> plan;
-  };
   struct UnevenEntry {
-    Stamp stamp = 0;
     std::vector<std::size_t> input;
     std::vector<std::size_t> output;
     std::shared_ptr<const Plan> plan;
@@ -114,7 +108,7 @@ class PlanCache {
 
   PlanEnvironment environment_;
   Tuner tuner_;
-  std::vector<Entry> entries_;
+  std::vector<std::shared_ptr<const Plan>> entries_;
   const std::shared_ptr<const Plan>* newest_ = nullptr;  ///< in `entries_`, so never uneven
   std::vector<UnevenEntry> uneven_;                      // made with the first one
 };

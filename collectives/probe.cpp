@@ -9,6 +9,7 @@
 
 #include "collectives/reduce/table.hpp"
 #include "transport/base/log.hpp"
+#include "transport/base/process.hpp"
 
 namespace ucxring {
 namespace {
@@ -120,8 +121,8 @@ void ProbeCache::keep(std::string_view transport, Link link, const LinkMeasureme
 }
 
 ProbeCache& ProbeCache::process() {
-  static ProbeCache cache;
-  return cache;
+  static PerProcess<ProbeCache> caches;
+  return caches.get();
 }
 
 CostParameters refined(const CostParameters& defaults, const std::optional<LinkMeasurement>& near,

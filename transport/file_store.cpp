@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -18,6 +17,7 @@
 #include "transport/base/deadline.hpp"
 #include "transport/base/descriptor.hpp"
 #include "transport/base/error.hpp"
+#include "transport/base/token.hpp"
 #include "transport/store.hpp"
 #include "transport/store_text.hpp"
 
@@ -103,14 +103,8 @@ class FileStore final : public Store {
   }
 
  private:
-  static std::string draft_name() {
-    static std::atomic<std::uint64_t> number{0};
-    static const std::string host = [] {
-      char name[256] = {};
-      return ::gethostname(name, sizeof name - 1) == 0 ? std::string(name) : std::string();
-    }();
-    return fmt::format(".draft-{}-{}-{}", host, ::getpid(), number.fetch_add(1));
-  }
+  /// Random: containers may have the same host name and the same process ids.
+  static std::string draft_name() { return ".draft-" + to_hex(random_token()); }
 
   static void write_file(const fs::path& path, const Bytes& value) {
     std::ofstream file(path, std::ios::binary | std::ios::trunc);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "transport/base/log.hpp"
+#include "transport/mixed/context.hpp"
 #include "transport/mixed/mixed.hpp"
 #include "transport/same_settings.hpp"
 #include "transport/shm/shm.hpp"
@@ -53,6 +54,11 @@ std::unique_ptr<Transport> connect(const std::shared_ptr<Store>& store, Rank ran
   const auto over_ucx = [&] {
     return ucx::create(ucx::process_context(config, master_host), store, rank, world_size, timeout);
   };
+  const auto over_both = [&](std::unique_ptr<Transport> near) {
+    // Before a membership over UCX is there, which only the driver of its context could end again.
+    const auto context = mixed::context_over(near->context(), ucx::process_context(config, master_host));
+    return mixed::create(std::move(near), over_ucx());
+  };
   if (config.transport == "ucx") return over_ucx();
   shm::Joined joined = shm::join(shm::process_context(), store, rank, world_size, timeout, config);
   const std::vector<int> hosts = joined.transport->hosts();
@@ -65,7 +71,7 @@ std::unique_ptr<Transport> connect(const std::shared_ptr<Store>& store, Rank ran
                     joined.reason));
   }
   explain(joined);
-  if (!nobody_shares(hosts)) return mixed::create(std::move(joined.transport), over_ucx());
+  if (!nobody_shares(hosts)) return over_both(std::move(joined.transport));
   joined.transport.reset();
   return over_ucx();
 }

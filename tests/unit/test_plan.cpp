@@ -168,6 +168,15 @@ TEST(Bundles, LieTogetherInEveryLane) {
   }
 }
 
+/// The stamp has no room for roots from 4096 on: the cache must not take one for another.
+TEST(PlanCache, TellsLargeRootsApart) {
+  PlanCache plans(environment_of(0, 8192));
+  Fingerprint fingerprint{Collective::broadcast, DataType::float32, ReduceOp::sum, 5, 16};
+  EXPECT_EQ(plans.get(fingerprint)->fingerprint.root, 5);
+  fingerprint.root = 4096 + 5;
+  EXPECT_EQ(plans.get(fingerprint)->fingerprint.root, 4096 + 5);
+}
+
 INSTANTIATE_TEST_SUITE_P(Registry, EveryPlan, ::testing::ValuesIn(algorithms_of(false)),
                          [](const auto& test) { return title(test.param); });
 INSTANTIATE_TEST_SUITE_P(Registry, EveryUnevenPlan, ::testing::ValuesIn(algorithms_of(true)),

@@ -53,6 +53,21 @@ class StoreTest : public testing::TestWithParam<const char*> {
   std::shared_ptr<Store> memory_ = make_memory_store();
 };
 
+/// Another container may have the same host name and the same process ids: a directory stands for its draft.
+TEST(FileStore, DraftsOfOthersAreNotInTheWay) {
+  const Directory directory;
+  char host[256] = {};
+  ASSERT_EQ(::gethostname(host, sizeof host - 1), 0);
+  for (int number = 0; number < 1000; ++number) {
+    std::filesystem::create_directory(
+        directory.path() /
+        (std::string(".draft-") + host + "-" + std::to_string(::getpid()) + "-" + std::to_string(number)));
+  }
+  const auto store = make_file_store(directory.path());
+  store->set("a", bytes("one"));
+  EXPECT_EQ(store->get("a", milliseconds(0)), bytes("one"));
+}
+
 TEST_P(StoreTest, ReturnsWhatWasSet) {
   const auto writer = open();
   const auto reader = open();

@@ -6,6 +6,16 @@
 
 namespace ucxring {
 
+/// `now` + `timeout`, or the end of time where that is beyond it: a timeout of centuries is none.
+[[nodiscard]] constexpr std::chrono::steady_clock::time_point saturating_sum(
+    std::chrono::steady_clock::time_point now, std::chrono::milliseconds timeout) noexcept {
+  using Clock = std::chrono::steady_clock;
+  const auto most = std::chrono::floor<std::chrono::milliseconds>(Clock::duration::max() / 2);
+  if (timeout >= most || now.time_since_epoch() >= Clock::duration::max() / 2)
+    return Clock::time_point::max();
+  return now + timeout;
+}
+
 /// Steady-clock deadline, or never.
 class Deadline {
  public:
@@ -13,7 +23,10 @@ class Deadline {
   /// Never passes.
   constexpr Deadline() noexcept = default;
   constexpr explicit Deadline(Clock::time_point at) noexcept : at_(at) {}
-  [[nodiscard]] static Deadline after(Clock::duration timeout) { return Deadline(Clock::now() + timeout); }
+  /// `timeout` from now; never when that is beyond the end of the clock.
+  [[nodiscard]] static Deadline after(std::chrono::milliseconds timeout) {
+    return Deadline(saturating_sum(Clock::now(), timeout));
+  }
 
   [[nodiscard]] constexpr Clock::time_point at() const noexcept { return at_; }
   [[nodiscard]] bool passed(Clock::time_point now = Clock::now()) const noexcept { return now >= at_; }

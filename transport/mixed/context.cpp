@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "transport/base/process.hpp"
+
 namespace ucxring::mixed {
 namespace {
 
@@ -55,9 +57,14 @@ std::shared_ptr<Context> context_over(const std::shared_ptr<Context>& near,
   struct Known {
     std::weak_ptr<Context> near, far, mixed;
   };
-  static std::mutex mutex;
-  static std::vector<Known> all;
-  const std::lock_guard lock(mutex);
+  struct Shared {
+    std::mutex mutex;
+    std::vector<Known> all;
+  };
+  static PerProcess<Shared> of_process;
+  Shared& shared = of_process.get();
+  const std::lock_guard lock(shared.mutex);
+  std::vector<Known>& all = shared.all;
   std::erase_if(all, [](const Known& known) { return known.mixed.expired(); });
   for (const Known& known : all) {
     auto mixed = known.mixed.lock();

@@ -10,6 +10,7 @@
 
 #include "transport/base/error.hpp"
 #include "transport/base/log.hpp"
+#include "transport/base/process.hpp"
 #include "transport/shm/lifeline.hpp"
 #include "transport/shm/pool.hpp"
 
@@ -61,11 +62,15 @@ bool Neighbour::dead() const noexcept {
 }
 
 std::shared_ptr<Neighbour> find_or_make_neighbour(const Hello& hello, std::vector<Descriptor>& enclosed) {
-  static std::mutex mutex;
-  static std::map<Token, std::weak_ptr<Neighbour>> known;
-  const std::lock_guard lock(mutex);
-  std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<Neighbour>& entry = known[hello.context];
+  struct Shared {
+    std::mutex mutex;
+    std::map<Token, std::weak_ptr<Neighbour>> known;
+  };
+  static PerProcess<Shared> of_process;
+  Shared& shared = of_process.get();
+  const std::lock_guard lock(shared.mutex);
+  std::erase_if(shared.known, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<Neighbour>& entry = shared.known[hello.context];
   std::shared_ptr<Neighbour> neighbour = entry.lock();
   if (!neighbour) {
     neighbour = std::make_shared<Neighbour>(parts_of(hello, enclosed));

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -40,6 +41,10 @@ Token this_machine() {
 
 bool register_for_membarrier() {
   return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
+
+int poll_timeout(std::chrono::milliseconds left) noexcept {
+  return static_cast<int>(std::min<std::int64_t>(left.count(), std::numeric_limits<int>::max()));
 }
 
 /// One meeting of one rank; the steps in the order in which they are called.
@@ -133,7 +138,7 @@ class Meeting {
       if (!socket) continue;
       pollfd waiting{socket.get(), POLLIN, 0};
       // A signal or the end of the time is no answer, either: what all have found decides.
-      while (poll(&waiting, 1, static_cast<int>(roll_call_.left().count())) < 0 && errno == EINTR) continue;
+      while (poll(&waiting, 1, poll_timeout(roll_call_.left())) < 0 && errno == EINTR) continue;
       if (waiting.revents == 0) roll_call_.throw_timeout("met");
       auto answer = receive_parcel(socket);
       const auto hello = answer ? decode_hello(answer->bytes, answer->descriptors.size()) : std::nullopt;

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "transport/base/process.hpp"
 #include "transport/shm/shm.hpp"
 
 namespace ucxring::shm {
@@ -114,11 +115,15 @@ void ShmTransport::abort(const Status& why) noexcept {
 std::shared_ptr<Context> make_context() { return std::make_shared<ShmContext>(); }
 
 std::shared_ptr<Context> process_context() {
-  static std::mutex mutex;
-  static std::weak_ptr<Context> shared;
-  const std::lock_guard lock(mutex);
-  std::shared_ptr<Context> context = shared.lock();
-  if (!context) shared = context = make_context();
+  struct Shared {
+    std::mutex mutex;
+    std::weak_ptr<Context> context;
+  };
+  static PerProcess<Shared> of_process;
+  Shared& shared = of_process.get();
+  const std::lock_guard lock(shared.mutex);
+  std::shared_ptr<Context> context = shared.context.lock();
+  if (!context) shared.context = context = make_context();
   return context;
 }
 

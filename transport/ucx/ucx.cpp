@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "transport/base/process.hpp"
 #include "transport/ucx/context.hpp"
 #include "transport/ucx/ucx_transport.hpp"
 
@@ -15,13 +16,24 @@ std::shared_ptr<Context> make_context(const Config& config, const std::string& m
 }
 
 std::shared_ptr<Context> process_context(const Config& config, const std::string& master_host) {
-  static std::mutex mutex;
-  static std::weak_ptr<Context> shared;
-  const std::lock_guard lock(mutex);
-  std::shared_ptr<Context> context = shared.lock();
+  struct Shared {
+    std::mutex mutex;
+    std::weak_ptr<Context> context;
+  };
+  static PerProcess<Shared> of_process;
+  Shared& shared = of_process.get();
+  const std::lock_guard lock(shared.mutex);
+  std::shared_ptr<Context> context = shared.context.lock();
+  static std::weak_ptr<Context> newest;  // also across forks
   if (!context) {
+    if (!newest.expired()) {
+      // The thread that answers connections is not in a child, and UCX starts no other one.
+      throw Error(ErrorCode::unsupported,
+                  "UCX cannot be used in a forked child of a process that uses it: start the child with "
+                  "\"spawn\" or \"forkserver\", or before the first group is made");
+    }
     context = make_context(config, master_host);
-    shared = context;
+    shared.context = newest = context;
   }
   return context;
 }
