@@ -194,3 +194,28 @@ def test_info_and_settings() -> None:
     settings = ucxring("settings")
     assert settings.returncode == 0, settings.stderr
     assert "UCXRING_SLICE_BYTES" in settings.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("LANES", "many", 'UCXRING_LANES="many"'),
+        ("LANE", "3", "did you mean UCXRING_LANES"),
+        ("ALGORITHM", "all_reduce:x", 'no algorithm "x"'),
+    ],
+)
+def test_settings_say_what_is_wrong(
+    name: str, value: str, complaint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(f"UCXRING_{name}", value)
+    assert cli.main(["settings"]) == 1
+    written = capsys.readouterr()
+    assert "UCXRING_SLICE_BYTES" in written.out
+    assert complaint in written.err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_code:
+        cli.main(["--version"])
+    assert exit_code.value.code == 0
+    assert capsys.readouterr().out.startswith("ucxring 0.")

@@ -59,6 +59,7 @@ def test_timeout() -> None:
         ("slice_bytes", 5, "SLICE_BYTES.*4Ki"),
         ("log_level", "loud", "LOG_LEVEL.*warning"),
         ("progress_thread", "maybe", "PROGRESS_THREAD"),
+        ("algorithm", "all_reduce:x", 'no algorithm "x" for all_reduce'),
     ],
 )
 def test_wrong_values(name: str, value: object, message: str) -> None:

@@ -1,7 +1,8 @@
 #include "backend/monitored_barrier.hpp"
 
-#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
+
+#include <exception>
 
 #include "transport/base/error.hpp"
 
@@ -29,11 +30,11 @@ TEST(MonitoredBarrier, WhoCameInTimeIsNotBlamedAfterTheDeadline) {
   const auto store = std::make_shared<FarStore>();
   MonitoredBarrier first(store, 0, 4);
   MonitoredBarrier punctual(store, 2, 4);
-  EXPECT_THROW(punctual.wait(-990ms, true), c10::DistBackendError);  // has come; waits 10 ms for the verdict
+  EXPECT_THROW(punctual.wait(-990ms, true), std::exception);  // has come; waits 10 ms for the verdict
   try {
     first.wait(50ms, true);
     FAIL() << "ranks 1 and 3 have not come";
-  } catch (const c10::DistBackendError& error) {
+  } catch (const std::exception& error) {
     EXPECT_NE(std::string(error.what()).find("Ranks 1, 3 failed"), std::string::npos) << error.what();
   }
 }
