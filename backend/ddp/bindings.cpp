@@ -92,10 +92,11 @@ void define_ddp(py::module_& module) {
       .def("begin_forward", torch::wrap_pybind_function_no_gil(&Reducer::begin_forward),
            py::arg("synchronise"))
       .def("end_forward",
-           torch::wrap_pybind_function_no_gil([](Reducer& self, const Tensors& outputs, bool synchronise) {
-             self.end_forward(outputs, synchronise);
-           }),
-           py::arg("outputs"), py::arg("synchronise"))
+           torch::wrap_pybind_function_no_gil(
+               [](Reducer& self, const Tensors& outputs, bool synchronise, std::int64_t samples) {
+                 self.end_forward(outputs, synchronise, samples);
+               }),
+           py::arg("outputs"), py::arg("synchronise"), py::arg("samples"))
       .def("set_weight", torch::wrap_pybind_function_no_gil(&Reducer::set_weight), py::arg("weight"))
       .def("annotate", torch::wrap_pybind_function_no_gil(&Reducer::annotate), py::arg("batch_hash"),
            py::arg("parameter_hash"))
@@ -103,6 +104,7 @@ void define_ddp(py::module_& module) {
       .def("take_timings", torch::wrap_pybind_function_no_gil(&Reducer::take_timings))
       .def("register_comm_hook", torch::wrap_pybind_function(&register_python_hook), py::arg("state"),
            py::arg("hook"), py::arg("chains"))
+      .def_property_readonly("samples", torch::wrap_pybind_function_no_gil(&Reducer::samples))
       .def_property_readonly("steps", torch::wrap_pybind_function_no_gil(&Reducer::steps))
       .def_property_readonly("buckets", torch::wrap_pybind_function_no_gil(&Reducer::buckets))
       .def_property_readonly("bucket_bytes", torch::wrap_pybind_function_no_gil(&Reducer::bucket_bytes));

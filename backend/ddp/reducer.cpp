@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/graph_task.h>
-
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -30,8 +27,6 @@ std::vector<std::size_t> reversed(std::size_t count) {
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
   return order;
 }
-
-bool inside_backward() { return torch::autograd::get_current_graph_task_id() != -1; }
 
 }  // namespace
 
@@ -77,6 +72,7 @@ void Reducer::build_buckets(std::span<const std::size_t> order) {
     shapes.push_back({parameter.tensor.nbytes(), kind_of(parameter.tensor), parameter.sparse});
   const auto plan = plan_buckets(shapes, order, options_.limits);
   if (rebuilt_ && plan == members_of_buckets()) return;
+  const std::lock_guard figures_lock(figures_mutex_);
   buckets_.clear();
   if (alone()) return;
   // Notes travel in the last bucket that has room for them.
@@ -146,7 +142,7 @@ void Reducer::annotate(std::uint32_t batch_hash, std::uint32_t parameter_hash) {
 }
 
 std::vector<StepTiming> Reducer::take_timings() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(figures_mutex_);
   std::vector<StepTiming> taken(std::make_move_iterator(timings_.begin()),
                                 std::make_move_iterator(timings_.end()));
   timings_.clear();
@@ -154,12 +150,17 @@ std::vector<StepTiming> Reducer::take_timings() {
 }
 
 std::uint64_t Reducer::steps() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(figures_mutex_);
   return generation_;
 }
 
-std::vector<std::vector<std::size_t>> Reducer::buckets() const {
+std::int64_t Reducer::samples() const {
   const std::lock_guard lock(mutex_);
+  return samples_;
+}
+
+std::vector<std::vector<std::size_t>> Reducer::buckets() const {
+  const std::lock_guard lock(figures_mutex_);
   return members_of_buckets();
 }
 
@@ -170,55 +171,9 @@ std::vector<std::vector<std::size_t>> Reducer::members_of_buckets() const {
 }
 
 std::size_t Reducer::bucket_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(figures_mutex_);
   return std::accumulate(buckets_.begin(), buckets_.end(), std::size_t{0},
                          [](std::size_t sum, const Bucket& bucket) { return sum + bucket.bytes(); });
-}
-
-void Reducer::begin_forward(bool synchronise) {
-  const std::lock_guard lock(mutex_);
-  if (inside_backward() && running_) return;  // a checkpoint around the module computes its forward again
-  if (running_) abandon_step();
-  timing_.forward = now_seconds();
-  if (synchronise && !armed_) rebuild_buckets();
-}
-
-void Reducer::end_forward(std::span<const at::Tensor> outputs, bool synchronise) {
-  const std::lock_guard lock(mutex_);
-  if (inside_backward() && running_) return;
-  if (synchronise) {
-    armed_ = true;
-    if (options_.find_unused_parameters) mark_reached(outputs, hooks_->accumulators(), reached_);
-  }
-  for (const at::Tensor& output : outputs) {
-    if (!output.requires_grad() || output.is_leaf()) continue;
-    // The graph keeps the reducer: its backward averages also when the wrapper is gone by then.
-    output.register_hook([self = shared_from_this(), synchronise, generation = generation_](
-                             const at::Tensor&) { self->backward_reaches(synchronise, generation); });
-  }
-}
-
-void Reducer::backward_reaches(bool synchronise, std::uint64_t generation) {
-  const std::lock_guard lock(mutex_);
-  if (!running_) begin_backward();
-  if (!synchronise || synchronising_) return;
-  if (generation != generation_) {
-    throw_value_error(
-        "ucxring DDP: backward runs through a forward whose gradients have been averaged already, so what it "
-        "adds "
-        "would differ between ranks. Add up the losses and call backward once, or put all but the last "
-        "forward "
-        "and backward into no_sync().");
-  }
-  start_synchronising();
-}
-
-void Reducer::begin_backward() {
-  running_ = true;
-  timing_.backward = now_seconds();
-  // It keeps the reducer to the end of backward, whatever becomes of the wrapper.
-  torch::autograd::Engine::get_default_engine().queue_callback(
-      [self = shared_from_this()] { self->finish_backward(); });
 }
 
 void Reducer::start_synchronising() {

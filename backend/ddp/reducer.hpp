@@ -52,8 +52,11 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
 
   /// Before a forward. Collective once, after the first synchronised step, when `synchronise` is true.
   void begin_forward(bool synchronise);
-  /// After a forward that autograd recorded: whether the backward from `outputs` will average.
-  void end_forward(std::span<const at::Tensor> outputs, bool synchronise);
+  /// After a forward of `samples` samples that autograd recorded: whether the backward from `outputs` will
+  /// average.
+  void end_forward(std::span<const at::Tensor> outputs, bool synchronise, std::int64_t samples = 0);
+  /// Of forwards that did not synchronise and whose gradients have come since the last mean.
+  [[nodiscard]] std::int64_t samples() const;
 
   /// This rank's weight in the next mean (see `Exchange::set_weight`); nothing: equal weights.
   void set_weight(std::optional<double> weight);
@@ -75,6 +78,11 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   [[nodiscard]] std::size_t bucket_bytes() const;
 
  private:
+  struct Forward {
+    bool synchronise;
+    std::uint64_t generation;
+    std::int64_t samples;  // that are still to be counted
+  };
   struct Parameter {
     at::Tensor tensor;
     std::string name;
@@ -97,7 +105,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void rebuild_buckets();
   void move_gradients_into_buckets();
 
-  void backward_reaches(bool synchronise, std::uint64_t generation);
+  [[nodiscard]] bool learns() const;
+  [[nodiscard]] bool backward_passes_by() const;
+  void backward_reaches(Forward& forward);
   void begin_backward();
   void start_synchronising();
   void gradient_arrived(std::size_t index);
@@ -125,6 +135,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   [[nodiscard]] bool finds_unused() const noexcept { return options_.find_unused_parameters || counting_; }
 
   mutable std::mutex mutex_;
+  /// Of `generation_`, `timings_` and `buckets_`, for those who read them while a comm hook runs under
+  /// `mutex_`.
+  mutable std::mutex figures_mutex_;
   const ReducerOptions options_;
   std::vector<at::Tensor> tensors_;  // of the parameters
   std::vector<Parameter> parameters_;
@@ -137,6 +150,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   bool armed_ = false;            // a forward wants its gradients averaged
   std::vector<bool> reached_;     // by the graphs of those forwards
   std::uint64_t generation_ = 0;  // steps that have been averaged
+  std::int64_t samples_ = 0;      // see samples()
   // During a backward.
   bool running_ = false;
   bool synchronising_ = false;

@@ -147,11 +147,16 @@ void Reducer::throw_if_incomplete(std::span<const std::size_t> missing) const {
       fmt::format("ucxring DDP, rank {} of {}: ", exchange_.rank(), exchange_.world_size());
   if (!failure_.empty()) throw_runtime_error(rank + failure_ + ".");
   if (!missing.empty()) {
+    const char* const replaced =
+        missing.size() == parameters_.size()
+            ? " Or the parameters were replaced or converted after wrapping (load_state_dict(assign=True), "
+              "double()): wrap again."
+            : "";
     throw_runtime_error(fmt::format(
         "{}backward gave no gradient to {}, so the step must not be taken. If some parameters are meant to "
         "be unused, "
-        "pass find_unused_parameters=True; else make sure that every output of forward goes into the loss.",
-        rank, name_some(missing)));
+        "pass find_unused_parameters=True; else make sure that every output of forward goes into the loss.{}",
+        rank, name_some(missing), replaced));
   }
   const auto check = [&](const Trailer& trailer, std::span<const std::size_t> members) {
     const int ranks = trailer.missing_ranks(exchange_.world_size());
@@ -184,7 +189,7 @@ void Reducer::end_step() {
     order_known_ = true;
   }
   timing_.finished = now_seconds();
-  timing_.step = generation_++;
+  timing_.step = generation_;
   timing_.buckets.clear();
   for (const Exchange::Flight& flight : flights_) timing_.buckets.push_back(flight.timing);
   timing_.ranks.clear();
@@ -193,11 +198,16 @@ void Reducer::end_step() {
   } else if (!buckets_.empty() && flights_.size() == buckets_.size()) {
     timing_.ranks = buckets_[noted_bucket_].trailer().notes(exchange_.world_size());
   }
-  timings_.push_back(timing_);
-  if (timings_.size() > kTimingsKept) timings_.pop_front();
+  {
+    const std::lock_guard figures_lock(figures_mutex_);
+    ++generation_;
+    timings_.push_back(timing_);
+    if (timings_.size() > kTimingsKept) timings_.pop_front();
+  }
   last_finished_ = timing_.finished;
   flights_.clear();
   note_ = {};
+  samples_ = 0;
   used_map_ = at::Tensor();
   used_work_.reset();
   status_work_.reset();

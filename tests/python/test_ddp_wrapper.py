@@ -314,3 +314,45 @@ dist.destroy_process_group()
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=60
         )
         assert result.stdout.count("ucxring DDP, rank 0 of 1") == expected
+
+
+def curious_hooks(rank: int, world_size: int) -> None:
+    """A hook and its callback read what the wrapper shows; the callback runs on whatever thread completes the work."""
+    ddp = ucxring.DistributedDataParallel(make_model(), bucket_cap_mb=TINY_CAP_MB)
+    seen: list[int] = []
+
+    def look() -> None:
+        seen.append(ddp.reducer.steps)
+        assert ddp.reducer.bucket_bytes > 0
+        assert ddp.reducer.buckets
+        ddp.report()
+
+    def hook(_state: object, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+        def look_and_return(done: torch.futures.Future[list[Tensor]]) -> Tensor:
+            look()
+            return done.value()[0]
+
+        look()
+        work = dist.all_reduce(bucket.buffer(), op=dist.ReduceOp.AVG, async_op=True)
+        return work.get_future().then(look_and_return)
+
+    ddp.register_comm_hook(None, hook)
+    for step in range(2):
+        loss_of(ddp, *batch(step, rank)).backward()
+    assert seen[0] == 0
+    assert seen[-1] == 1
+
+
+def test_hooks_may_read_figures() -> None:
+    run(curious_hooks, 2)
+
+
+def forgetful_hook(rank: int, world_size: int) -> None:
+    ddp = ucxring.DistributedDataParallel(make_model())
+    ddp.register_comm_hook(None, lambda _state, _bucket: None)  # type: ignore[arg-type, return-value]
+    with pytest.raises(TypeError, match="not NoneType"):
+        loss_of(ddp, *batch(0, rank)).backward()
+
+
+def test_a_hook_without_a_future_is_an_error() -> None:
+    run(forgetful_hook, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from ucxring import _C
 from ucxring.ddp.join import Attendance, DdpJoinHook, take_attendance
 from ucxring.ddp.micro_batches import MicroBatch, accumulate
 from ucxring.ddp.nested import map_tensors, sample_count, tensors
+from ucxring.ddp.suitability import check_buffers, check_parameters, expecting_future, localise_tensor_parallel
 from ucxring.ddp.watch import Report, Watch
 from ucxring.ddp.watch.at_exit import report_at_exit
 
@@ -29,6 +31,9 @@ _TORCH_HOOKS_WITHOUT_CHAIN = (
     default_hooks.fp16_compress_hook,
     default_hooks.bf16_compress_hook,
 )
+
+# What a copy gets anew.
+_OF_ONE_PROCESS = ("process_group", "reducer", "watch")
 
 CommHook = Callable[[Any, dist.GradBucket], torch.futures.Future[Tensor]]
 
@@ -58,7 +63,8 @@ class DistributedDataParallel(nn.Module, Joinable):
             without looking for them in each step.
         device_mesh: a one-dimensional mesh instead of `process_group`.
         average: "ranks" gives every rank the same weight, "samples" as many as its samples: the size of the first
-            tensor that forward gets, along dimension 0, added up over micro-batches.
+            tensor that forward gets, along dimension 0, added up over micro-batches (those in `no_sync` whose
+            backward has come, and the forward that averages).
 
     Raises:
         ValueError: the modules differ between ranks (names the parameter, on every rank), or an argument is wrong.
@@ -96,6 +102,7 @@ class DistributedDataParallel(nn.Module, Joinable):
             )
         if process_group is not None and device_mesh is not None:
             raise ValueError("pass process_group or device_mesh, not both")
+        localise_tensor_parallel(module, device_mesh)
         self.module = module
         self.process_group = _choose_group(process_group, device_mesh)
         self.broadcast_buffers = broadcast_buffers
@@ -105,23 +112,18 @@ class DistributedDataParallel(nn.Module, Joinable):
         self.average = average
         self.require_backward_grad_sync = True
         self._input_device = torch.device(device_ids[0]) if device_ids else None
-        self._samples = 0  # since the last mean
-        self._steps_counted = 0
         self._divide_by_initial_world_size = True
         self._ignored: set[str] = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        self._bucket_cap_mb = _DEFAULT_BUCKET_CAP_MB if bucket_cap_mb is None else bucket_cap_mb
         parameters = self._parameters_by_name()
+        check_parameters(parameters.items())
+        if init_sync or broadcast_buffers:
+            check_buffers(self._named_buffers_to_broadcast())
         self.device = next(iter(parameters.values())).device if parameters else torch.device("cpu")
         if init_sync:
             _C.check_same_structure(self.process_group, list(parameters.values()), list(parameters))
             self.broadcast_model(0)
-        self.reducer = self._make_reducer(_DEFAULT_BUCKET_CAP_MB if bucket_cap_mb is None else bucket_cap_mb)
-        self.watch = Watch(
-            module,
-            dist.get_rank(self.process_group),
-            dist.get_world_size(self.process_group),
-            ignored=self._ignored,
-            link_bytes_per_second=_link_bytes_per_second(self.process_group, self.device),
-        )
+        self._reduce_and_watch()
         if _C.Options().ddp_report and dist.get_rank(self.process_group) == 0:
             report_at_exit(self)
 
@@ -132,10 +134,29 @@ class DistributedDataParallel(nn.Module, Joinable):
         if not torch.is_grad_enabled():
             return self.module(*args, **kwargs)
         synchronise = self.require_backward_grad_sync
-        self._before_forward(synchronise, args, kwargs)
+        samples = _sample_count(args, kwargs) if self.average == "samples" else 0
+        self._before_forward(synchronise, samples, args, kwargs)
         outputs = self.module(*args, **kwargs)
-        self.reducer.end_forward(list(tensors(outputs)), synchronise)
+        self.reducer.end_forward(list(tensors(outputs)), synchronise, samples)
         return outputs
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.process_group is not dist.group.WORLD:
+            raise ValueError("a wrapper over another group than the default one cannot be pickled: save its module")
+        return self._state_to_copy()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.process_group = _choose_group(None, None)
+        self._reduce_and_watch()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DistributedDataParallel:
+        copied = self.__class__.__new__(self.__class__)
+        memo[id(self)] = copied
+        nn.Module.__setstate__(copied, copy.deepcopy(self._state_to_copy(), memo))
+        copied.process_group = self.process_group
+        copied._reduce_and_watch()
+        return copied
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -175,7 +196,7 @@ class DistributedDataParallel(nn.Module, Joinable):
         that says `hook.chains = False` starts all its collectives in the call and gets buckets as they are complete.
         """
         chains = getattr(hook, "chains", hook not in _TORCH_HOOKS_WITHOUT_CHAIN)
-        self.reducer.register_comm_hook(state, hook, chains)
+        self.reducer.register_comm_hook(state, expecting_future(hook), chains)
 
     def broadcast_model(self, root: int) -> None:
         """Gives every rank the parameters and buffers of rank `root` of the group. Collective."""
@@ -218,13 +239,26 @@ class DistributedDataParallel(nn.Module, Joinable):
         if not attendance.synchronise:
             return
         self.reducer.begin_forward(True)
-        self._synchronise_forward(attendance)
+        self._synchronise_forward(attendance, 0)
         self.reducer.take_part_without_data()
 
-    def _make_reducer(self, bucket_cap_mb: float) -> _C.Reducer:
+    def _state_to_copy(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in _OF_ONE_PROCESS}
+
+    def _reduce_and_watch(self) -> None:
+        self.reducer = self._make_reducer()
+        self.watch = Watch(
+            self.module,
+            dist.get_rank(self.process_group),
+            dist.get_world_size(self.process_group),
+            ignored=self._ignored,
+            link_bytes_per_second=_link_bytes_per_second(self.process_group, self.device),
+        )
+
+    def _make_reducer(self) -> _C.Reducer:
         trained = {name: each for name, each in self._parameters_by_name().items() if each.requires_grad}
         sparse = _sparse_weights(self.module)
-        cap = int(bucket_cap_mb * (1 << 20))
+        cap = int(self._bucket_cap_mb * (1 << 20))
         return _C.Reducer(
             list(trained.values()),
             list(trained),
@@ -237,28 +271,26 @@ class DistributedDataParallel(nn.Module, Joinable):
             static_graph=self.static_graph,
         )
 
-    def _before_forward(self, synchronise: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _before_forward(self, synchronise: bool, samples: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """What ranks do together before a forward."""
         Join.notify_join_context(self)
         attendance = take_attendance(self, active=True) if self._join_config.enable else None
-        if self.average == "samples":
-            self._count_samples(args, kwargs)
         self._collect_timings()
         batch_hash, parameter_hash = self.watch.forward_begins(args, kwargs, synchronise)
         if synchronise:
             self.reducer.annotate(batch_hash, parameter_hash)
         self.reducer.begin_forward(synchronise)
         if synchronise:
-            self._synchronise_forward(attendance)
+            self._synchronise_forward(attendance, samples + self.reducer.samples)
 
-    def _synchronise_forward(self, attendance: Attendance | None) -> None:
+    def _synchronise_forward(self, attendance: Attendance | None, samples: int) -> None:
         buffers = self._buffers_to_broadcast() if self.broadcast_buffers else []
         if buffers:
             _C.broadcast_values(self.process_group, buffers, attendance.active[0] if attendance else 0)
         if self.average == "samples":
-            total = torch.tensor([self._samples], dtype=torch.int64, device=self.device)
+            total = torch.tensor([samples], dtype=torch.int64, device=self.device)
             dist.all_reduce(total, group=self.process_group)
-            self.reducer.set_weight(self._samples / max(int(total), 1))
+            self.reducer.set_weight(samples / max(int(total), 1))
         elif attendance and not self._divide_by_initial_world_size:
             self.reducer.set_weight(1 / len(attendance.active))
         else:
@@ -267,18 +299,15 @@ class DistributedDataParallel(nn.Module, Joinable):
     def _collect_timings(self) -> None:
         self.watch.steps_finished(self.reducer.take_timings())
 
-    def _count_samples(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self.reducer.steps != self._steps_counted:
-            self._steps_counted = self.reducer.steps
-            self._samples = 0
-        self._samples += _sample_count(args, kwargs)
-
     def _parameters_by_name(self) -> dict[str, nn.Parameter]:
         named = self.module.named_parameters()
         return {name: parameter for name, parameter in named if name not in self._ignored}
 
     def _buffers_to_broadcast(self) -> list[Tensor]:
-        return [buffer for name, buffer in self.module.named_buffers() if name not in self._ignored]
+        return [buffer for _, buffer in self._named_buffers_to_broadcast()]
+
+    def _named_buffers_to_broadcast(self) -> list[tuple[str, Tensor]]:
+        return [(name, buffer) for name, buffer in self.module.named_buffers() if name not in self._ignored]
 
 
 def _choose_group(process_group: dist.ProcessGroup | None, mesh: DeviceMesh | None) -> dist.ProcessGroup:
