@@ -99,9 +99,10 @@ void Group::refuse(const std::string& call) const {
 void Group::begin(const Plan& plan, std::uint64_t sequence) {
   sequence_.store(sequence, std::memory_order_relaxed);
   ours_[sequence % kRemembered] = {sequence, plan.stamp, rank_.value};
-  const Called& early = early_[sequence % kRemembered];
-  if (early.sequence == sequence && early.stamp != plan.stamp) {
-    report_mismatch(sequence, early.rank, early.stamp, own(plan));
+  for (const auto* heard : {&early_, &early_others_}) {
+    const Called& early = (*heard)[sequence % kRemembered];
+    if (early.sequence != sequence || early.stamp == plan.stamp) continue;
+    return report_mismatch(sequence, early.rank, early.stamp, own(plan));
   }
 }
 

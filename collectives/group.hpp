@@ -149,6 +149,8 @@ class Group final : public Driven, private Listener {
   std::size_t pool_cursor_ = 0;
   std::array<Called, kRemembered> ours_{};
   std::array<Called, kRemembered> early_{};
+  std::array<Called, kRemembered>
+      early_others_{};  ///< that differ from `early_`: one of two at least is wrong here
   std::uint64_t mismatched_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t peer_sequence_ = 0;
   bool dirty_ = false;

@@ -82,7 +82,9 @@ void Group::on_unexpected(Rank peer, Tag tag, Stamp stamp) {
   const auto ahead = distance(tag.sequence(), newest);
   const auto sequence = newest + static_cast<std::uint64_t>(static_cast<std::int64_t>(ahead));
   if (ahead > 0) {
-    early_[sequence % kRemembered] = {sequence, stamp, peer.value};
+    Called& early = early_[sequence % kRemembered];
+    const bool differs = early.sequence == sequence && early.stamp != stamp;
+    (differs ? early_others_[sequence % kRemembered] : early) = {sequence, stamp, peer.value};
     return;
   }
   const Called& called = ours_[sequence % kRemembered];

@@ -51,7 +51,8 @@ struct Plan {
   double divisor = 1;  ///< of an average: the world size
   bool immediate =
       false;  ///< one lane, only through shared memory, no scratch: may run in the caller's thread
-  bool streams = false;  ///< the ranks of this host touch more bytes than the caches hold: copies pass by them
+  bool streams =
+      false;  ///< the ranks of this host touch more bytes than the caches hold: copies pass by them
 };
 
 /// What all plans of one rank in one group have in common.

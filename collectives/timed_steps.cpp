@@ -19,7 +19,8 @@ constexpr Ticks kTurn = kMicrosecond;
 constexpr Ticks kCrowdOverhead = 32;
 constexpr Ticks kFewPartners = 4;
 /// Messages of a rank that sends to several others and receives from several others at the same time collide
-/// in the network, and while they wait for one link, others are idle: so many more double the time on the wire.
+/// in the network, and while they wait for one link, others are idle: so many more double the time on the
+/// wire.
 constexpr Ticks kCollidingWire = 32;
 
 /// An interface needs this fraction of a core's overhead for each message, however short.
@@ -181,8 +182,8 @@ class Pricing {
     }
     return std::max<Ticks>(partners - kFewPartners, 0);
   }
-  /// How many more messages than one `rank` both sends to other hosts and receives from them at a time: of each
-  /// kind, as many as follow each other without one of the other kind between.
+  /// How many more messages than one `rank` both sends to other hosts and receives from them at a time: of
+  /// each kind, as many as follow each other without one of the other kind between.
   [[nodiscard]] Ticks colliding_of(int rank, const Schedule& schedule) const noexcept {
     Ticks longest_sends = 0;
     Ticks longest_receives = 0;

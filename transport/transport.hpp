@@ -55,8 +55,9 @@ class Listener {
   /// be received. Follows `on_peer_lost` where anything was posted to it. Heard only by those who have had to
   /// do with the peer.
   virtual void on_peer_left(Rank /*peer*/, const Status& /*why*/) {}
-  /// Whether this process waits for anything. If so, whatever a sender without room has sent is set aside, since
-  /// it may hold up what is waited for; else only so much, and then the sender has to wait until it is asked for.
+  /// Whether this process waits for anything. If so, whatever a sender without room has sent is set aside,
+  /// since it may hold up what is waited for; else only so much, and then the sender has to wait until it is
+  /// asked for.
   [[nodiscard]] virtual bool waits() const { return true; }
 };
 

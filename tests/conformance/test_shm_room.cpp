@@ -1,5 +1,6 @@
 // A sender that finds no room for long has its readers set its messages aside: nothing may change for who
-// waits for them, and for who has found them but still waits for others.
+// waits for them, and for who has found them but still waits for others. And messages of senders that give
+// up, or do not agree.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -171,6 +172,33 @@ TEST(Room, OperandsOfAFoldMayMoveWhileItWaits) {
       ASSERT_TRUE(member.operations[i].status().ok());
       ASSERT_EQ(member.data[i], std::vector<std::int32_t>(kCount, 30 * static_cast<int>(i) + 3)) << i;
     }
+  }
+}
+
+/// Rank 2 has heard of the calls of both others, who differ, before it makes its own, which is that of
+/// rank 1.
+TEST(Early, OfTwoCallsThatDifferTheWrongOneIsFound) {
+  const Fingerprint right{Collective::broadcast, DataType::uint8, ReduceOp::sum, 1, kBytes};
+  Fingerprint wrong = right;
+  wrong.root = 0;
+  for (const bool right_last : {true, false}) {
+    auto ranks = make_shm_ranks(3);
+    Engine engine{{std::chrono::microseconds(0), false}};
+    Communicator late(std::move(ranks[2]), engine, test_options());
+    std::vector<std::byte> data(kBytes);
+    std::array<Completion, 2> sent;
+    for (const std::size_t from :
+         right_last ? std::array<std::size_t, 2>{0, 1} : std::array<std::size_t, 2>{1, 0}) {
+      const Stamp stamp = (from == 0 ? wrong : right).pack();
+      ASSERT_TRUE(ranks[from]
+                      ->endpoint(Rank(2))
+                      .send({data.data(), kBytes}, Tag::make(1, 0, 0), stamp, sent[from])
+                      .ok());
+      engine.poll();
+    }
+    const Status outcome = late.broadcast({data.data(), kBytes}, DataType::uint8, Rank(1)).wait();
+    EXPECT_EQ(outcome.code(), ErrorCode::mismatch) << outcome.message();
+    EXPECT_EQ(outcome.peer(), 0);
   }
 }
 

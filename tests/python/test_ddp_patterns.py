@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.distributed as dist
-from ddp_training import WRAPPERS, assert_gradients_match, batch, loss_of, make_model
+from ddp_training import TINY_CAP_MB, WRAPPERS, assert_gradients_match, batch, loss_of, make_model
 from harness import run
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -166,3 +166,45 @@ def refused(rank: int, world_size: int) -> None:
 
 def test_what_is_refused() -> None:
     run(refused, 2)
+
+
+def curious_hooks(rank: int, world_size: int) -> None:
+    """A hook and its callback read what the wrapper shows; the callback runs on whatever thread completes the work."""
+    ddp = ucxring.DistributedDataParallel(make_model(), bucket_cap_mb=TINY_CAP_MB)
+    seen: list[int] = []
+
+    def look() -> None:
+        seen.append(ddp.reducer.steps)
+        assert ddp.reducer.bucket_bytes > 0
+        assert ddp.reducer.buckets
+        ddp.report()
+
+    def hook(_state: object, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+        def look_and_return(done: torch.futures.Future[list[Tensor]]) -> Tensor:
+            look()
+            return done.value()[0]
+
+        look()
+        work = dist.all_reduce(bucket.buffer(), op=dist.ReduceOp.AVG, async_op=True)
+        return work.get_future().then(look_and_return)
+
+    ddp.register_comm_hook(None, hook)
+    for step in range(2):
+        loss_of(ddp, *batch(step, rank)).backward()
+    assert seen[0] == 0
+    assert seen[-1] == 1
+
+
+def test_hooks_may_read_figures() -> None:
+    run(curious_hooks, 2)
+
+
+def forgetful_hook(rank: int, world_size: int) -> None:
+    ddp = ucxring.DistributedDataParallel(make_model())
+    ddp.register_comm_hook(None, lambda _state, _bucket: None)  # type: ignore[arg-type, return-value]
+    with pytest.raises(TypeError, match="not NoneType"):
+        loss_of(ddp, *batch(0, rank)).backward()
+
+
+def test_a_hook_without_a_future_is_an_error() -> None:
+    run(forgetful_hook, 2)

@@ -92,7 +92,9 @@ OWN_GROUP = """
 
 def start(body: str, way: str, exit_code: int, folder: Path, transport: str) -> None:
     """Runs two ranks, each of which forks a child that runs `body`."""
-    program = PROGRAM.replace("EXIT_CODE", str(exit_code)) + f"def child():\n    pass\n    {body}\n{way}(child)\n" + LAST
+    program = (
+        PROGRAM.replace("EXIT_CODE", str(exit_code)) + f"def child():\n    pass\n    {body}\n{way}(child)\n" + LAST
+    )
     environment = {**os.environ, "UCXRING_TRANSPORT": transport, "OMP_NUM_THREADS": "1"}
     ranks = [
         subprocess.Popen(

@@ -1,9 +1,12 @@
-"""Exchanges in which every rank sends before anybody receives, or lists its receives first: none may dead-lock."""
+"""Exchanges in which every rank sends before anybody receives, or lists its receives first: none may dead-lock.
+Batches in which something is raised, and many receives in flight."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
+import pytest
 import torch
 import torch.distributed as dist
 from harness import run
@@ -90,3 +93,54 @@ def patterns(rank: int, world_size: int) -> None:
 
 def test_patterns() -> None:
     run(patterns, 4, watchdog_s=120)
+
+
+def failed_batches(rank: int, world_size: int) -> None:
+    """torch ends no coalescing in which something is raised: neither its state nor ours may outlive a batch."""
+    after = (rank + 1) % world_size
+    with pytest.raises(ValueError, match="share memory"):
+        dist.batch_isend_irecv([dist.P2POp(dist.irecv, torch.ones(1).expand(4), after)])
+    usable(world_size)
+    with pytest.raises(ZeroDivisionError), dist._coalescing_manager(device=torch.device("cpu")):
+        raise ZeroDivisionError
+    dist.distributed_c10d._world.pg_coalesce_state.clear()  # torch's own, which no backend can see
+    for late in range(world_size):
+        value = torch.full((3,), float(rank))
+        if rank == late:
+            time.sleep(0.1)
+        dist.broadcast(value, late)
+        assert value.tolist() == [late] * 3, "a synchronous call returns when it is done"
+
+
+def test_failed_batches() -> None:
+    run(failed_batches, 2)
+
+
+def sends_beside_waiting_receives(rank: int, world_size: int) -> float:
+    """How many times longer a send takes beside thousands of receives in flight. At best of several trials."""
+    peer = 1 - rank
+
+    def send_seconds() -> float:
+        best = float("inf")
+        for _ in range(10):
+            began = time.monotonic()
+            works = [dist.isend(torch.ones(4), peer, tag=-1) for _ in range(30)]
+            best = min(best, time.monotonic() - began)
+            for _ in range(30):
+                dist.recv(torch.empty(4), peer, tag=-1)
+            for work in works:
+                work.wait()
+        return best
+
+    alone = send_seconds()
+    works = [dist.irecv(torch.empty(4), peer, tag=tag) for tag in range(20_000)]
+    beside = send_seconds()
+    for tag in reversed(range(20_000)):
+        dist.isend(torch.full((4,), float(tag)), peer, tag=tag)
+    for work in works:
+        work.wait()
+    return beside / alone
+
+
+def test_sends_beside_waiting_receives() -> None:
+    assert max(run(sends_beside_waiting_receives, 2)) < 10

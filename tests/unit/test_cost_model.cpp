@@ -72,8 +72,8 @@ TEST(CostModel, AHostsInterfaceTakesOneMessageAfterTheOther) {
   // The root sends to three others; its interface is busy three times as long.
   EXPECT_EQ(predicted(Collective::broadcast, "direct", 4, 64 * kKiB, ideal_network()),
             10us + 3 * nanoseconds(64 * kKiB));
-  // Three ranks on other hosts, all of whose contributions meet at one interface: those of two hosts wait. And
-  // since all send to all, they collide: two messages more than one cost two parts in 32.
+  // Three ranks on other hosts, all of whose contributions meet at one interface: those of two hosts wait.
+  // And since all send to all, they collide: two messages more than one cost two parts in 32.
   EXPECT_EQ(predicted(Collective::all_gather, "direct", 4, 4 * 16 * kKiB, ideal_network()),
             10us + 3 * nanoseconds(17 * kKiB));
   // No more than one message each way at a time.

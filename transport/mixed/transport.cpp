@@ -24,9 +24,7 @@ void MixedTransport::Side::on_peer_left(Rank peer, const Status& why) {
   if (&owner.side_of(peer) == this) owner.listener_->on_peer_left(peer, why);
 }
 
-bool MixedTransport::Side::waits() const {
-  return owner.listener_ == nullptr || owner.listener_->waits();
-}
+bool MixedTransport::Side::waits() const { return owner.listener_ == nullptr || owner.listener_->waits(); }
 
 MixedTransport::MixedTransport(std::unique_ptr<Transport> near, std::unique_ptr<Transport> far)
     : hosts_(near->hosts()),
