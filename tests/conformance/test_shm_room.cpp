@@ -63,12 +63,12 @@ TEST(Room, MessagesSetAsideAreFound) {
 RegisteredBuffer registered(std::size_t bytes) { return RegisteredBuffer::allocate(bytes); }
 
 TEST(Room, OfRegisteredMessagesHalfAQueueIsUnderWayAtMost) {
+  const RegisteredBuffer memory = registered(kBytes);
+  std::deque<Completion> sends;
   const auto ranks = make_shm_ranks(2);
   SharedMemory& sender = *ranks[0]->shared_memory();
   SharedMemory& reader = *ranks[1]->shared_memory();
-  const RegisteredBuffer memory = registered(kBytes);
   const Recipient recipient{Rank(1), 0};
-  std::deque<Completion> sends;
   const auto refer = [&] {
     const auto sequence = sends.size();
     return sender.refer({memory.data(), kBytes}, {&recipient, 1}, Tag::make(sequence, 0, 0), 7,
@@ -88,10 +88,10 @@ TEST(Room, OfRegisteredMessagesHalfAQueueIsUnderWayAtMost) {
 }
 
 TEST(Room, MemoryOfASenderThatGaveUpIsNotTrusted) {
-  const auto ranks = make_shm_ranks(2);
   const RegisteredBuffer memory = registered(kBytes);
-  const Recipient recipient{Rank(1), 0};
   Completion sent, again, received;
+  const auto ranks = make_shm_ranks(2);
+  const Recipient recipient{Rank(1), 0};
   SharedMemory& sender = *ranks[0]->shared_memory();
   ASSERT_TRUE(sender.refer({memory.data(), kBytes}, {&recipient, 1}, Tag::make(1, 0, 0), 7, sent));
   ASSERT_TRUE(sender.refer({memory.data(), kBytes}, {&recipient, 1}, Tag::make(2, 0, 0), 7, again));
@@ -182,11 +182,11 @@ TEST(Early, OfTwoCallsThatDifferTheWrongOneIsFound) {
   Fingerprint wrong = right;
   wrong.root = 0;
   for (const bool right_last : {true, false}) {
+    std::vector<std::byte> data(kBytes);
+    std::array<Completion, 2> sent;
     auto ranks = make_shm_ranks(3);
     Engine engine{{std::chrono::microseconds(0), false}};
     Communicator late(std::move(ranks[2]), engine, test_options());
-    std::vector<std::byte> data(kBytes);
-    std::array<Completion, 2> sent;
     for (const std::size_t from :
          right_last ? std::array<std::size_t, 2>{0, 1} : std::array<std::size_t, 2>{1, 0}) {
       const Stamp stamp = (from == 0 ? wrong : right).pack();
