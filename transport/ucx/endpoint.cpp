@@ -87,7 +87,7 @@ Status UcxEndpoint::connect() {
 }
 
 Status UcxEndpoint::explain_connect(ucs_status_t status) const {
-  const Status plain =
+  Status plain =
       translate(status, fmt::format("connecting to {}", group_.describe(peer_)), peer_.value);
   if (status != UCS_ERR_UNREACHABLE) return plain;
   return Status(plain.code(),
