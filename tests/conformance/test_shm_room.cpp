@@ -59,11 +59,8 @@ TEST(Room, MessagesSetAsideAreFound) {
   }
 }
 
-/// Registered memory of `bytes` bytes.
-RegisteredBuffer registered(std::size_t bytes) { return RegisteredBuffer::allocate(bytes); }
-
 TEST(Room, OfRegisteredMessagesHalfAQueueIsUnderWayAtMost) {
-  const RegisteredBuffer memory = registered(kBytes);
+  const RegisteredBuffer memory = RegisteredBuffer::allocate(kBytes);
   std::deque<Completion> sends;
   const auto ranks = make_shm_ranks(2);
   SharedMemory& sender = *ranks[0]->shared_memory();
@@ -80,7 +77,7 @@ TEST(Room, OfRegisteredMessagesHalfAQueueIsUnderWayAtMost) {
   EXPECT_LE(under_way, 64U);
   sends.pop_back();
   const Tag first = Tag::make(0, 0, 0);
-  ASSERT_EQ(reader.peek(Rank(0), first).data != nullptr, true);
+  ASSERT_NE(reader.peek(Rank(0), first).data, nullptr);
   EXPECT_TRUE(reader.release(Rank(0), first));
   ranks[0]->context()->progress();
   EXPECT_TRUE(sends.front().finished());
@@ -88,7 +85,7 @@ TEST(Room, OfRegisteredMessagesHalfAQueueIsUnderWayAtMost) {
 }
 
 TEST(Room, MemoryOfASenderThatGaveUpIsNotTrusted) {
-  const RegisteredBuffer memory = registered(kBytes);
+  const RegisteredBuffer memory = RegisteredBuffer::allocate(kBytes);
   Completion sent, again, received;
   const auto ranks = make_shm_ranks(2);
   const Recipient recipient{Rank(1), 0};
