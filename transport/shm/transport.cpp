@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <mutex>
 #include <utility>
 
-#include "transport/base/process.hpp"
+#include "transport/base/shared_per_process.hpp"
 #include "transport/shm/shm.hpp"
 
 namespace ucxring::shm {
@@ -115,16 +114,8 @@ void ShmTransport::abort(const Status& why) noexcept {
 std::shared_ptr<Context> make_context() { return std::make_shared<ShmContext>(); }
 
 std::shared_ptr<Context> process_context() {
-  struct Shared {
-    std::mutex mutex;
-    std::weak_ptr<Context> context;
-  };
-  static PerProcess<Shared> of_process;
-  Shared& shared = of_process.get();
-  const std::lock_guard lock(shared.mutex);
-  std::shared_ptr<Context> context = shared.context.lock();
-  if (!context) shared.context = context = make_context();
-  return context;
+  static SharedPerProcess<Context> of_process;
+  return of_process.get(&make_context);
 }
 
 Joined join(std::shared_ptr<Context> context, const std::shared_ptr<Store>& store, Rank rank, int world_size,

@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <mutex>
 #include <utility>
 
-#include "transport/base/process.hpp"
+#include "transport/base/shared_per_process.hpp"
 #include "transport/ucx/context.hpp"
 #include "transport/ucx/ucx_transport.hpp"
 
@@ -16,26 +15,19 @@ std::shared_ptr<Context> make_context(const Config& config, const std::string& m
 }
 
 std::shared_ptr<Context> process_context(const Config& config, const std::string& master_host) {
-  struct Shared {
-    std::mutex mutex;
-    std::weak_ptr<Context> context;
-  };
-  static PerProcess<Shared> of_process;
-  Shared& shared = of_process.get();
-  const std::lock_guard lock(shared.mutex);
-  std::shared_ptr<Context> context = shared.context.lock();
+  static SharedPerProcess<Context> of_process;
   static std::weak_ptr<Context> newest;  // also across forks
-  if (!context) {
+  return of_process.get([&] {
     if (!newest.expired()) {
       // The thread that answers connections is not in a child, and UCX starts no other one.
       throw Error(ErrorCode::unsupported,
                   "UCX cannot be used in a forked child of a process that uses it: start the child with "
                   "\"spawn\" or \"forkserver\", or before the first group is made");
     }
-    context = make_context(config, master_host);
-    shared.context = newest = context;
-  }
-  return context;
+    auto made = make_context(config, master_host);
+    newest = made;
+    return made;
+  });
 }
 
 std::unique_ptr<Transport> create(std::shared_ptr<Context> context, const std::shared_ptr<Store>& store,
