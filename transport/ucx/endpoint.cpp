@@ -87,8 +87,7 @@ Status UcxEndpoint::connect() {
 }
 
 Status UcxEndpoint::explain_connect(ucs_status_t status) const {
-  Status plain =
-      translate(status, fmt::format("connecting to {}", group_.describe(peer_)), peer_.value);
+  Status plain = translate(status, fmt::format("connecting to {}", group_.describe(peer_)), peer_.value);
   if (status != UCS_ERR_UNREACHABLE) return plain;
   return Status(plain.code(),
                 fmt::format("{}: nothing that this rank may use leads there. It has {}; UCX offers {} here. "
